@@ -18,7 +18,17 @@ from holdfast.actions.shell import Script
 from holdfast.core.nouns.shared_values import packed
 from holdfast.core.values import policies
 from holdfast.errors import ModelRateLimited, ModelRefused, ModelUncertain, OutcomeUnknown, ToolFailed
-from holdfast.ports import EmbeddingReply, EmbeddingRequest, ModelDelta, ModelReply, ModelRequest, ToolRequest, Usage
+from holdfast.ports import (
+    EmbeddingReply,
+    EmbeddingRequest,
+    ForwardedReply,
+    ForwardedRequest,
+    ModelDelta,
+    ModelReply,
+    ModelRequest,
+    ToolRequest,
+    Usage,
+)
 from holdfast.testing.pieces import streamed
 from tests.simulation.chance import Chance, spread_s
 from tests.simulation.fault import Faults
@@ -345,6 +355,9 @@ class SimulatedModel:
         usage = Usage(1 + int(said * sum(map(len, request.texts))), 0)
         vectors = tuple(packed(meaning(text)) for text in request.texts)
         return await self._exchange(request, usage, lambda: EmbeddingReply(vectors, self._claimed(usage)))
+
+    async def forward(self, request: ForwardedRequest, tell: Callable[[str], None]) -> ForwardedReply:
+        raise ModelRefused("No program is simulated.", error_class=policies.VALIDATION)
 
     async def request(self, request: ModelRequest) -> ModelReply:
         stream = self._world.chance.stream(f"model/{request.model}")

@@ -66,11 +66,11 @@ def input_tokens_at_most(request: ModelRequest, context_window_tokens: int | Non
 
     Raises UnboundableRequest for anything whose tokens cannot be bounded.
     """
-    total = REQUEST_TOKENS + MESSAGE_TOKENS + _text(request.system)
+    total = REQUEST_TOKENS + MESSAGE_TOKENS + text_tokens(request.system)
     total += sum(_turn(turn) for turn in request.turns)
     total += sum(_tool(tool.name, tool.description, tool.parameters) for tool in request.tools)
     if answer := request.answer:
-        total += _tool(answer.name, answer.description, answer.schema) + _text(ANSWER_HINT)
+        total += _tool(answer.name, answer.description, answer.schema) + text_tokens(ANSWER_HINT)
     if request.tools or request.answer:
         total += ANY_TOOLS_TOKENS
     for part in request.content:
@@ -90,14 +90,14 @@ def embedded_tokens_at_most(request: EmbeddingRequest, context_window_tokens: in
 
     Raises UnboundableRequest.
     """
-    counts = (MESSAGE_TOKENS + _text(text) for text in request.texts)
+    counts = (MESSAGE_TOKENS + text_tokens(text) for text in request.texts)
     return sum(each if context_window_tokens is None else min(each, context_window_tokens) for each in counts)
 
 
 def _content(model: str, part: ContentPart) -> int | None:
     """A document that is no PDF is text, which everybody is sent."""
     if part.type == "document" and part.media_type != content.PDF:
-        return _text(part.content.decode())
+        return text_tokens(part.content.decode())
     return content.tokens_at_most(model, part)
 
 
@@ -105,18 +105,20 @@ def _turn(turn: Turn) -> int:
     match turn:
         case UserTurn(text=text, parts=parts):
             between = (part for part in parts if isinstance(part, str))
-            return MESSAGE_TOKENS + _text(text) + sum(MESSAGE_TOKENS + _text(part) for part in between)
+            return MESSAGE_TOKENS + text_tokens(text) + sum(MESSAGE_TOKENS + text_tokens(part) for part in between)
         case ToolTurn(replies=replies):
             # Where a provider has no mark for an error, the adapter wraps it as JSON.
-            bodies = (_json({"error": reply.content}) if reply.is_error else _text(reply.content) for reply in replies)
-            return sum(bodies) + sum(MESSAGE_TOKENS + _text(reply.id) + _text(reply.name) for reply in replies)
+            bodies = (
+                json_tokens({"error": reply.content}) if reply.is_error else text_tokens(reply.content) for reply in replies
+            )
+            return sum(bodies) + sum(MESSAGE_TOKENS + text_tokens(reply.id) + text_tokens(reply.name) for reply in replies)
         case ModelTurn(replay=replay):
             return MESSAGE_TOKENS + _replay(replay)
 
 
 def _tool(name: str, description: str, schema: dict[str, Any]) -> int:
     objects = json.dumps(schema).count("{")
-    return TOOL_TOKENS + _text(name) + _text(description) + _json(schema) + objects * SCHEMA_OBJECT_TOKENS
+    return TOOL_TOKENS + text_tokens(name) + text_tokens(description) + json_tokens(schema) + objects * SCHEMA_OBJECT_TOKENS
 
 
 def _replay(replay: Any) -> int:
@@ -133,9 +135,9 @@ def _replay(replay: Any) -> int:
 
 
 _PARTS: Final[Mapping[str, Callable[[Mapping[str, Any]], int]]] = {
-    "text": lambda part: _text(part["content"]),
-    "thinking": lambda part: _text(part["content"]) + _text(part.get("signature") or ""),
-    "tool-call": lambda part: _text(part["tool_name"]) + _text(part["tool_call_id"]) + _arguments(part),
+    "text": lambda part: text_tokens(part["content"]),
+    "thinking": lambda part: text_tokens(part["content"]) + text_tokens(part.get("signature") or ""),
+    "tool-call": lambda part: text_tokens(part["tool_name"]) + text_tokens(part["tool_call_id"]) + _arguments(part),
 }
 
 
@@ -144,21 +146,22 @@ def _part(part: Mapping[str, Any]) -> int:
     if kind not in _PARTS:
         raise _unboundable(f"an earlier reply with a part of kind {kind}")
     details = part.get("provider_details")
-    return _PARTS[kind](part) + (_json(details) if details else 0)
+    return _PARTS[kind](part) + (json_tokens(details) if details else 0)
 
 
 def _arguments(part: Mapping[str, Any]) -> int:
     """Arguments of a tool call go out as the object they are, or as the text that the model wrote for it."""
     written = part.get("args")
-    return max(_json(turn.object_of(part)), _text(written) if isinstance(written, str) else 0)
+    return max(json_tokens(turn.object_of(part)), text_tokens(written) if isinstance(written, str) else 0)
 
 
-def _json(value: Any) -> int:
+def json_tokens(value: Any) -> int:
+    """The most tokens of JSON, however a provider spells it."""
     plain, escaped = json.dumps(value, ensure_ascii=False), json.dumps(value)
-    return max(_text(plain), len(escaped)) + LINE_BREAK_TOKENS * sum(map(escaped.count, "{[,"))
+    return max(text_tokens(plain), len(escaped)) + LINE_BREAK_TOKENS * sum(map(escaped.count, "{[,"))
 
 
-def _text(text: str) -> int:
+def text_tokens(text: str) -> int:
     """The bytes of `text`, each character in its longest form."""
     if text.isascii():
         return len(text)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import cached_property
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -40,16 +40,31 @@ from holdfast.errors import (
 from holdfast.models import turn
 from holdfast.models.bounds import embedded_tokens_at_most, input_tokens_at_most
 from holdfast.models.family import family_of
+from holdfast.models.forwarded.requests import bought, forwarded_tokens_at_most, kept_form, lowered
 from holdfast.models.prices import Price, Prices
 from holdfast.models.quota import QuotaLease, Quotas
 from holdfast.models.routing import quotes, routed
 from holdfast.models.stream_sink import StreamSink
 from holdfast.platform.border import is_cut_off, is_ours, text_of
-from holdfast.ports import CacheUse, EmbeddingReply, EmbeddingRequest, Journal, Model, ModelReply, ModelRequest, Recall, Usage
+from holdfast.ports import (
+    CacheUse,
+    EmbeddingReply,
+    EmbeddingRequest,
+    ForwardedReply,
+    ForwardedRequest,
+    Journal,
+    Model,
+    ModelReply,
+    ModelRequest,
+    Recall,
+    ReplyWriter,
+    Usage,
+)
 
 log = logging.getLogger("holdfast")
 
-Asked: TypeAlias = ModelRequest | EmbeddingRequest
+Asked: TypeAlias = ModelRequest | EmbeddingRequest | ForwardedRequest
+Answered: TypeAlias = ModelReply | EmbeddingReply | ForwardedReply
 
 GRACE_S: Final = 5.0
 """How much longer than its own time-out a request may take before it is given up from outside."""
@@ -74,6 +89,8 @@ class _Sending(NamedTuple):
     counted: Sequence[DeclaredPool]
     sink: StreamSink | None
     """Where its reply is received while it comes."""
+    writer: ReplyWriter | None
+    """Receives the events of a forwarded reply."""
     spare: Sequence[CallCandidate]
     """What may be asked in its place where it cannot answer for now."""
     answer: Recall | None
@@ -88,7 +105,8 @@ class _Asking(NamedTuple):
     args_hash: str
     stream: bool
     asked: Any
-    """The request as it is compared; None where it is never kept."""
+    """The request as it is kept; None where it never is."""
+    writer: ReplyWriter | None = None
 
 
 class Gateway:
@@ -162,16 +180,29 @@ class Gateway:
             return msgspec.convert(known.value, EmbeddingReply)
         return msgspec.convert(await self._send(journal, asking, [request], ()), EmbeddingReply)
 
+    async def forward(
+        self, journal: Journal, path: Path, request: ForwardedRequest, writer: ReplyWriter, *, may_lower: bool = True
+    ) -> ForwardedReply:
+        """The reply to a program's request, as its provider sent it, or the recorded one; `writer` gets the events of a new
+        one. Where the budget cannot hold its maximum of output, a lower one is bought, if it may be. As `call` in all else."""
+        asking, known = await self._recalled(journal, path, request, stream=False)
+        if known is not None:
+            return msgspec.convert(known.value, ForwardedReply)
+        ways = [request, *lowered(request)] if may_lower else [request]
+        return msgspec.convert(await self._send(journal, asking._replace(writer=writer), ways, ()), ForwardedReply)
+
     async def _recalled(self, journal: Journal, path: Path, request: Asked, *, stream: bool) -> tuple[_Asking, Recall | None]:
         """Return a step's request and its recorded outcome, None if it has none. Raises OperationFailed if the outcome is an
         error."""
         asked = request.compared()
         args_hash = digest(asked)
-        known = await journal.recall(path, "model", request.model, args_hash, asked)
+        shown = kept_form(request) if isinstance(request, ForwardedRequest) else asked
+        known = await journal.recall(path, "model", request.model, args_hash, shown or {})
         if known is not None and known.error is not None:
             raise journal.failure(known.error, path)
-        kept = asked if isinstance(request, ModelRequest) else None  # texts to embed are data, and stand where they were read
-        return _Asking(path, request.model, args_hash, stream, kept), known
+        if isinstance(request, EmbeddingRequest):
+            shown = None  # texts to embed are data, and stand where they were read
+        return _Asking(path, request.model, args_hash, stream, shown), known
 
     async def _send(self, journal: Journal, asking: _Asking, ways: Sequence[Asked], spare: Sequence[ModelRequest]) -> Any:
         """Ask one model after another, until one answers or fails for another reason than that it cannot for now."""
@@ -225,7 +256,7 @@ class Gateway:
                 sink = StreamSink(journal.tells(call)) if asking.stream else None
                 rest = [each for each in (*offers, *others) if each.model != ways[first].model]
                 request = msgspec.structs.replace(ways[first], call=call) if self._names_calls else ways[first]
-                sending = _Sending(request, prices[first], held, lent, refusals, counted, sink, rest, answer)
+                sending = _Sending(request, prices[first], held, lent, refusals, counted, sink, asking.writer, rest, answer)
                 value = await journal.outside(self._conclude(journal, path, call, sending))
             if value is _ELSEWHERE:
                 return None, ways[first].model
@@ -234,7 +265,8 @@ class Gateway:
             refusals += 1
 
     def _price_of(self, request: Asked) -> Price:
-        return self._prices.of(request.model, writes=isinstance(request, ModelRequest))
+        embeds = isinstance(request, EmbeddingRequest) or getattr(request, "format", "") == "openai.embeddings"
+        return self._prices.of(request.model, writes=not embeds)
 
     def _unasked(self, journal: Journal, problem: HoldfastError) -> OperationFailed:
         """A request that no model is sent."""
@@ -294,15 +326,7 @@ class Gateway:
         timer = asyncio.timeout(request.timeout_s + GRACE_S)
         try:
             async with timer:
-                reply: ModelReply | EmbeddingReply
-                if sending.answer is not None:
-                    reply = _stood_in(sending.answer, request)
-                elif isinstance(request, EmbeddingRequest):
-                    reply = await self._model.embed(request)
-                elif sending.sink is None:
-                    reply = await self._model.request(request)
-                else:
-                    reply = await sending.sink.reply(self._model, request)
+                reply = await self._reply(sending)
         except ModelError as problem:
             return await self._refusal(journal, path, call, sending, problem)
         except BaseException as raised:  # noqa: BLE001 - it is raised again, or recorded
@@ -329,6 +353,17 @@ class Gateway:
         except InvalidInput as problem:  # it came, and cost something, but there is nothing that could be gone on with
             uncertain = ModelUncertain(f"The reply of {request.model} cannot be used: {problem.message}")
             raise await self._record_failure(journal, path, call, sending, uncertain) from problem
+
+    async def _reply(self, sending: _Sending) -> Answered:
+        """Return the reply that the request gets, or had where its run is replayed."""
+        request = sending.request
+        if sending.answer is not None:
+            return _stood_in(sending.answer, request)
+        if isinstance(request, EmbeddingRequest):
+            return await self._model.embed(request)
+        if isinstance(request, ForwardedRequest):
+            return await self._model.forward(request, _telling(request, sending.writer))
+        return await (self._model.request(request) if sending.sink is None else sending.sink.reply(self._model, request))
 
     def _charge_usage(self, journal: Journal, sending: _Sending, usage: Usage | None) -> None:
         """Charge the usage of an answered call to the pools of the model that answered."""
@@ -397,9 +432,7 @@ class Gateway:
             await _doubt(journal, call, sending, error)
         return journal.failure(error, path)
 
-    async def _settle(
-        self, journal: Journal, call: CallId, sending: _Sending, reply: ModelReply | EmbeddingReply, took_s: float
-    ) -> Any:
+    async def _settle(self, journal: Journal, call: CallId, sending: _Sending, reply: Answered, took_s: float) -> Any:
         price, offer, sink = sending.price, sending.offer, sending.sink
         output = msgspec.to_builtins(reply)
         if sink is not None and sink.besides:
@@ -440,7 +473,22 @@ def _others_first(ways: Sequence[Asked], failed: Collection[str]) -> list[Asked]
     return [ways[n] for n in others_first(models, [family_of(model) for model in models], failed)]
 
 
-def _stood_in(answer: Recall, request: Asked) -> ModelReply | EmbeddingReply:
+def _telling(request: ForwardedRequest, writer: ReplyWriter | None) -> Callable[[str], None]:
+    """Return what passes the events of a reply on, and before the first the maximum that was bought."""
+    has_begun = False
+
+    def tell(piece: str) -> None:
+        nonlocal has_begun
+        if writer is not None:
+            if not has_begun:
+                has_begun = True
+                writer.begin(bought(request))
+            writer.tell(piece)
+
+    return tell
+
+
+def _stood_in(answer: Recall, request: Asked) -> Answered:
     """Return the recorded reply of the call in the run that is replayed. Raises ModelRefused if an error was recorded."""
     if (error := answer.error) is not None:
         refused = ModelRefused(error.message)
@@ -448,6 +496,8 @@ def _stood_in(answer: Recall, request: Asked) -> ModelReply | EmbeddingReply:
         raise refused
     if isinstance(request, EmbeddingRequest):
         return msgspec.convert(answer.value, EmbeddingReply)
+    if isinstance(request, ForwardedRequest):
+        return msgspec.convert(answer.value, ForwardedReply)
     return msgspec.convert(answer.value, ModelReply)
 
 
@@ -475,6 +525,8 @@ def _offer(request: Asked, price: Price) -> CallCandidate:
     """Return the most that a request can use and cost."""
     if isinstance(request, EmbeddingRequest):
         input_tokens = embedded_tokens_at_most(request, price.context_window_tokens)
+    elif isinstance(request, ForwardedRequest):
+        input_tokens = forwarded_tokens_at_most(request, price.context_window_tokens)
     else:
         input_tokens = input_tokens_at_most(request, price.context_window_tokens)
     hold_nanousd = price.worst_case_nanousd(input_tokens, request.max_tokens)

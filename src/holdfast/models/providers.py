@@ -17,8 +17,17 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from holdfast.core.values import policies
 from holdfast.errors import ModelRefused
 from holdfast.models.family import ProviderName, provider_of
+from holdfast.models.forwarded.requests import provider_of as forwarded_provider
 from holdfast.platform.border import text_of
-from holdfast.ports import EmbeddingReply, EmbeddingRequest, ModelDelta, ModelReply, ModelRequest
+from holdfast.ports import (
+    EmbeddingReply,
+    EmbeddingRequest,
+    ForwardedReply,
+    ForwardedRequest,
+    ModelDelta,
+    ModelReply,
+    ModelRequest,
+)
 
 if TYPE_CHECKING:
     from holdfast.models.provider_call import ProviderCall
@@ -87,6 +96,17 @@ class Providers:
             call.timed_out |= isinstance(error, TimeoutError)
             failure = call.failure(request.model, error)
         raise failure  # out of the handler: the traceback may hold what the provider echoed of a key
+
+    async def forward(self, request: ForwardedRequest, tell: Callable[[str], None]) -> ForwardedReply:
+        """The same for a program's request, in its own format; see ports.Model."""
+        line = await self._line(forwarded_provider(request))
+        call = line.call()
+        try:
+            return await line.forward(request, call, asyncio.get_running_loop().time() + request.timeout_s, tell)
+        except Exception as error:  # noqa: BLE001 - as above
+            call.timed_out |= isinstance(error, TimeoutError)
+            failure = call.failure(request.model, error)
+        raise failure
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | ModelReply, None]:
         """The same with the reply in pieces; see ports.Model."""

@@ -21,7 +21,7 @@ import msgspec
 from holdfast.core.capacity.lending import DeclaredPool
 from holdfast.errors import ModelRefused
 from holdfast.models.family import provider_of
-from holdfast.ports import EmbeddingRequest, ModelRequest, Reservation, Usage
+from holdfast.ports import EmbeddingRequest, ForwardedRequest, ModelRequest, Reservation, Usage
 
 _MARGIN: Final = 1.1
 _FORGETTING: Final = 0.1
@@ -59,7 +59,7 @@ class Quotas:
         return [pool for pool in pools if pool.of in names]
 
     def amounts(
-        self, pools: Collection[DeclaredPool], request: ModelRequest | EmbeddingRequest, input_bound: int
+        self, pools: Collection[DeclaredPool], request: ModelRequest | EmbeddingRequest | ForwardedRequest, input_bound: int
     ) -> dict[str, int]:
         """Return the most that a call takes of each of its pools, as far as it is known."""
         estimate = math.ceil(input_bound * min(1.0, self._parts.get(request.model, 1.0) * _MARGIN))

@@ -25,11 +25,22 @@ from holdfast.core.values.payload import digest
 from holdfast.errors import ModelRefused
 from holdfast.models import anthropic, anthropic_stream, openai, openai_stream, turn, usage
 from holdfast.models.family import ProviderName
+from holdfast.models.forwarded import requests as forwarded
+from holdfast.models.forwarded.events import EventSplitter
 from holdfast.models.provider_call import ProviderCall, UnusableReply
 from holdfast.models.stream import REPLY_BYTES, STREAM_BYTES, Assembly, Events, ReplyTooLarge, decoded
 from holdfast.models.turn import ParsedReply
 from holdfast.platform.current_span import trace_headers
-from holdfast.ports import EmbeddingReply, EmbeddingRequest, ModelDelta, ModelReply, ModelRequest, ToolRequest
+from holdfast.ports import (
+    EmbeddingReply,
+    EmbeddingRequest,
+    ForwardedReply,
+    ForwardedRequest,
+    ModelDelta,
+    ModelReply,
+    ModelRequest,
+    ToolRequest,
+)
 
 _CONNECTIONS: Final = httpx2.Limits(max_connections=1_000, max_keepalive_connections=100)
 
@@ -181,11 +192,68 @@ class Line:
         finally:
             await response.aclose()
 
+    async def forward(
+        self, request: ForwardedRequest, call: ProviderCall, until_s: float, tell: Callable[[str], None]
+    ) -> ForwardedReply:
+        """Send a program's request in its own format; each event of a stream is passed on as it comes."""
+        path = forwarded.path_at(request)
+        async with asyncio.timeout_at(until_s):
+            response = await self._send(forwarded.sent(request), call, request.call, path, request.headers)
+        kind = response.headers.get("content-type", "application/json")
+        if response.is_success and request.stream and kind.startswith("text/event-stream"):
+            try:
+                return await self._forward_events(request, response, call, until_s, tell)
+            finally:
+                await response.aclose()
+        async with asyncio.timeout_at(until_s):
+            content = await _read_body(response)
+        if not response.is_success:
+            raise _refusal(call, response, content)
+        with _reading(call, response.status_code):
+            if request.stream:
+                raise UnusableReply(f"it is no stream of events but {kind}")
+            used = forwarded.usage_of(request, decoded(content))
+            return ForwardedReply(kind, (content.decode(errors="replace"),), used, forwarded.bought(request))
+
+    async def _forward_events(
+        self,
+        request: ForwardedRequest,
+        response: httpx2.Response,
+        call: ProviderCall,
+        until_s: float,
+        tell: Callable[[str], None],
+    ) -> ForwardedReply:
+        body, splitter, report = Body(response.aiter_bytes(), until_s), EventSplitter(), forwarded.report_of(request)
+        pieces: list[str] = []
+        while not report.is_complete:
+            piece = await body.next_piece(may_end=report.may_end)
+            with _reading(call, response.status_code):
+                for event in splitter.feed(piece) if piece else splitter.rest():
+                    if event.text.strip() and report.add(event.data):
+                        pieces.append(event.text)
+                        tell(event.text)
+                    if report.is_complete:
+                        break
+            if not piece:
+                break
+        with _reading(call, response.status_code):
+            if (error := report.error) is not None:
+                raise UnusableReply(f"its stream ended in an error: {error}")
+        await body.drain()
+        kind = response.headers.get("content-type", "text/event-stream")
+        return ForwardedReply(kind, tuple(pieces), report.usage, forwarded.bought(request))
+
     async def _send(
-        self, body: Mapping[str, Any], call: ProviderCall, id_: CallId | None, path: str | None = None
+        self,
+        body: Mapping[str, Any],
+        call: ProviderCall,
+        id_: CallId | None,
+        path: str | None = None,
+        forwarded_headers: Mapping[str, str] | None = None,
     ) -> httpx2.Response:
         """Send a request and return the provider's response, of which only the head has been read. The provider logs the id."""
         headers = {} if id_ is None else {CALL_HEADER: _logged(id_), **trace_headers(id_)}
+        headers |= forwarded_headers or {}
         sent = self._http.build_request("POST", path or self._format.path, json=body, headers=headers)
         sent.extensions["trace"] = call.trace
         call.begun = True
@@ -242,11 +310,14 @@ class Body:
         self._events = Events()
         self._size = 0
 
-    async def next_piece(self) -> bytes:
-        """Raises TimeoutError; UnusableReply where there is no more."""
+    async def next_piece(self, *, may_end: bool = False) -> bytes:
+        """Return the next piece; nothing at the end, where the stream may end. Raises TimeoutError, and UnusableReply where it
+        ends too early."""
         async with asyncio.timeout_at(self._until_s):
             piece = await anext(self._pieces, None)
         if piece is None:
+            if may_end:
+                return b""
             raise UnusableReply("the stream ended before the reply was complete")
         return piece
 

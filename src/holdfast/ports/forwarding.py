@@ -40,3 +40,7 @@ class ForwardedCalls(Protocol):
         was lost: if the writer has begun, the reply is to be cut off.
         """
         ...
+
+    def undelivered(self, request: ForwardedRequest) -> None:
+        """Take note that a reply was returned and could not be given to the program: the next identical request gets it."""
+        ...

@@ -5,7 +5,7 @@ Never here: an implementation, a default, a wire format.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 
 import msgspec
@@ -272,5 +272,12 @@ class Model(Protocol):
         piece is waited for when `timeout_s` have passed since the request began, however many have come and however long
         whoever reads them took. Nothing is read ahead of him but what the connection holds. Who leaves before the reply
         (`contextlib.aclosing`) has a call whose outcome is unknown.
+        """
+        ...
+
+    async def forward(self, request: ForwardedRequest, tell: Callable[[str], None]) -> ForwardedReply:
+        """Send a program's request once, in its own format; `tell` gets each event of a streamed reply as it comes.
+
+        Raises what `request` raises: ModelRefused before the first event, after it only ModelUncertain. `tell` returns at once.
         """
         ...

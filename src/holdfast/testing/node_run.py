@@ -32,11 +32,21 @@ from holdfast.core.facts.graph import Edge, Join
 from holdfast.core.facts.state import State
 from holdfast.core.nouns.shared_values import packed
 from holdfast.core.values.ids import GateId, NodeName, node_of
-from holdfast.core.values.policies import ErrorRecord
+from holdfast.core.values.policies import VALIDATION, ErrorRecord
 from holdfast.core.views.status import Wait, waiting_for
 from holdfast.errors import ModelRefused, UsageError
 from holdfast.platform.machine import LeapingTime
-from holdfast.ports import EmbeddingReply, EmbeddingRequest, ModelDelta, ModelReply, ModelRequest, ToolRequest, Usage
+from holdfast.ports import (
+    EmbeddingReply,
+    EmbeddingRequest,
+    ForwardedReply,
+    ForwardedRequest,
+    ModelDelta,
+    ModelReply,
+    ModelRequest,
+    ToolRequest,
+    Usage,
+)
 from holdfast.service.control.handle import Run
 from holdfast.settings import Settings
 from holdfast.stores.sqlite import SqliteStore
@@ -160,6 +170,9 @@ class _Replies:
         """As the model server does: texts that share words are near each other."""
         made = (packed(vector(text, request.dimensions or DIMENSIONS)) for text in request.texts)
         return EmbeddingReply(tuple(made), Usage(sum(map(tokens, request.texts)), 0))
+
+    async def forward(self, request: ForwardedRequest, tell: Callable[[str], None]) -> ForwardedReply:
+        raise ModelRefused("run_node has no replies for programs. Nothing was called.", error_class=VALIDATION)
 
     async def request(self, request: ModelRequest) -> ModelReply:
         self.requests.append(msgspec.structs.replace(request, call=None))

@@ -43,6 +43,8 @@ def spoken(turn: Mapping[str, Any]) -> Iterator[Spoken]:
         case "tools":
             for reply in turn["replies"]:
                 yield f"tool {reply['name']}{' failed' if reply['is_error'] else ''}", reply["content"]
+        case "forwarded":
+            yield turn["role"], text_of(turn["replay"])
         case _:
             yield "assistant, earlier", text_of(turn.get("replay"))
 

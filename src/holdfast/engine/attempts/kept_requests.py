@@ -36,6 +36,10 @@ class RequestKeeping:
         new = earlier.new_part(request)
         return new if policy == "full" else self._personal.data(new)
 
+    def comparable(self, workflow: str, request: Mapping[str, Any]) -> Any:
+        """Return a whole request in the form in which one is kept; None where only its hash is."""
+        return self.form(workflow, request, EarlierRequests())
+
 
 class EarlierRequests:
     """The latest requests of an attempt that its run keeps."""

@@ -72,10 +72,17 @@ class AttemptRow(TypedDict):
 class KeptTurnRow(TypedDict, total=False):
     """A turn of a request to a model."""
 
-    type: Annotated[str, doc("`user`, `model` (an earlier reply) or `tools` (the answers to its tool requests).")]
+    type: Annotated[
+        str,
+        doc(
+            "`user`, `model` (an earlier reply), `tools` (the answers to its tool requests) or `forwarded` (a message of a"
+            " program's own request)."
+        ),
+    ]
+    role: Annotated[str, doc("Role of a forwarded message.")]
     text: Annotated[str, doc("Text of a turn of the user.")]
     parts: Annotated[Any, doc("Content parts of a turn of the user, with the words between them.")]
-    replay: Annotated[Any, doc("An earlier reply, in the form of its provider.")]
+    replay: Annotated[Any, doc("An earlier reply or a forwarded message, in the form of its provider.")]
     replies: Annotated[Any, doc("Answers of tools, each with its `id`, `name` and `content`.")]
 
 
@@ -98,6 +105,8 @@ class KeptRequestRow(TypedDict, total=False):
     answer: Annotated[Any, doc("JSON Schema of the answer; null for text.")]
     temperature: Annotated[float | None, doc("Sampling temperature; null for the provider's default.")]
     timeout_s: Annotated[float, doc("Time limit of the request in seconds.")]
+    format: Annotated[str, doc("Wire format of a program's own request, such as `openai.chat`.")]
+    request: Annotated[Any, doc("A program's own request without its conversation.")]
 
 
 class ModelCallRow(TypedDict):
