@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from decimal import Decimal
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, Unpack
@@ -47,6 +48,7 @@ from holdfast.engine.attempts.journal import StepJournal
 from holdfast.engine.operations import asking, branches, budget, child, embedding, exchange, function, mapping, signalling
 from holdfast.engine.operations.child import OnFailure, Request
 from holdfast.engine.operations.exchange import RequestOptions
+from holdfast.engine.operations.forwarding import ProgramCalls, program_calls
 from holdfast.engine.operations.memory import AgentMemory
 from holdfast.engine.operations.semantic_cache import CachedAnswers
 from holdfast.engine.operations.shared_lock import SharedLocks
@@ -326,6 +328,10 @@ class StepContext(AttemptContext):
                 self._journal, path, request, cheaper, stream=stream, route=route, fallbacks=fallbacks
             )
             return reply, await self._journal.call_at(path) if stream else None
+
+    def program_calls(self, name: str, **options: Any) -> AbstractAsyncContextManager[ProgramCalls]:
+        """The model calls of a program that runs inside, at places below `name`; `options` as of ProgramCalls."""
+        return program_calls(self._journal, name, **options)
 
     async def tell_result(self, call: CallId | None, reply: ToolReply, message: str) -> ToolReply:
         """Return a model's reply to a request; readers of the request get it too."""
