@@ -225,7 +225,7 @@ class Line:
     ) -> ForwardedReply:
         body, splitter, report = Body(response.aiter_bytes(), until_s), EventSplitter(), forwarded.report_of(request)
         pieces: list[str] = []
-        while not report.is_complete:
+        while True:
             piece = await body.next_piece(may_end=report.may_end)
             with _reading(call, response.status_code):
                 for event in splitter.feed(piece) if piece else splitter.rest():
@@ -234,7 +234,7 @@ class Line:
                         tell(event.text)
                     if report.is_complete:
                         break
-            if not piece:
+            if report.is_complete or not piece:
                 break
         with _reading(call, response.status_code):
             if (error := report.error) is not None:

@@ -353,7 +353,8 @@ def _has_failed(task: asyncio.Task[ForwardedReply]) -> bool:
 
 async def _kept_request(journal: StepJournal, call: CallId | None) -> Any:
     """The whole request of a call, as the history keeps it; None where it has only the hash."""
-    attempt, found, after = journal.attempt, {}, 0
+    found: dict[CallId, dict[str, Any]] = {}
+    attempt, after = journal.attempt, 0
     log = attempt.services.runtime.store.log
     while page := await attempt.patiently(partial(log.events, journal.run, after, _PAGE)):
         for each in page:
@@ -364,4 +365,4 @@ async def _kept_request(journal: StepJournal, call: CallId | None) -> Any:
                 if AFTER not in stored or before is not None:
                     found[event.call] = restored(stored, before)
         after = page[-1].seq
-    return found.get(call)
+    return None if call is None else found.get(call)

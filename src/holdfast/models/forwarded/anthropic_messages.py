@@ -78,8 +78,9 @@ def _media_in(content: Any) -> Iterator[Media]:
 
 
 def _source_of(kind: Any, block: dict[str, Any]) -> Iterator[Media]:
-    match block.get("source"):
-        case {"type": "base64", "media_type": str(media_type), "data": str(data)} as source:
+    source: Any = block.get("source")
+    match source:
+        case {"type": "base64", "media_type": str(media_type), "data": str(data)}:
             yield Media(kind, media_type, source, "data", data)
         case {"type": "text"}:
             return
