@@ -84,6 +84,20 @@ async def test_a_calm_process_asks_for_no_pause_and_a_busy_one_shares_among_all(
     assert first.pause_s() == pytest.approx(0.001 * (2 / SHARE - 1))
 
 
+async def test_where_others_have_the_processor_the_pause_is_longer() -> None:
+    machine = Machine()
+    share = at_work(machine.spare())
+
+    async def work() -> None:
+        machine.works(0.001)
+
+    await share.of(work())
+    machine.works(0.249)
+    machine.waits_for_a_processor(0.75)
+    assert share.is_busy
+    assert share.pause_s() == pytest.approx(0.001 * (1 / SHARE - 1) / 0.25), "it is a share of what this process had"
+
+
 async def test_a_process_that_waits_for_a_processor_is_busy() -> None:
     machine = Machine()
     share = at_work(machine.spare())
@@ -151,6 +165,7 @@ async def test_work_after_a_rest_is_bounded_until_the_process_is_known_to_be_cal
         assert spent_s <= SHARE / 2 + 0.001, "half of the share, for a second"
         share.rest()
     machine.rests(10)
+    assert share.is_busy
     share.go_on()
     await share.of(work())
     machine.works(0.3)

@@ -15,7 +15,7 @@ from typing import Any, Final, Generic, TypeVar
 T = TypeVar("T")
 
 SHARE: Final = 0.02
-"""Part of the event loop's time that waiting work may take in a busy process."""
+"""Part of the event loop's processor time that waiting work may take in a busy process."""
 _BUSY: Final = 0.5
 """Part of the time that everything else in the event loop needs from which on the process is busy."""
 _SPAN_S: Final = 0.25
@@ -24,6 +24,8 @@ _CALM_SPANS: Final = 4
 """Calm intervals in a row that make a process calm: one alone may be a wait for the disk."""
 _UNPROVEN_S: Final = _CALM_SPANS * _SPAN_S
 """Time from the end of a rest in which nothing has shown yet whether the process is calm."""
+_SLOWEST: Final = 0.05
+"""Part of a processor that a busy thread is taken to have at least."""
 LONGEST_PAUSE_S: Final = 5.0
 _SCHEDULING: Final = Path("/proc/thread-self/schedstat")
 """Time of this thread on a processor, and time that it waited for one, in nanoseconds."""
@@ -52,7 +54,9 @@ class SpareTime:
         self._thread_s = thread_s
         self._sharers = 0
         self._spent_s = 0.0
-        self._since = wall_s(), needed_s(), 0.0
+        self._since = wall_s(), needed_s(), thread_s(), 0.0
+        self._pace = 1.0
+        """Part of the latest busy interval in which this thread had a processor."""
         self._calm_spans = _CALM_SPANS
 
     def share(self) -> TimeShare:
@@ -63,20 +67,21 @@ class SpareTime:
     @property
     def is_busy(self) -> bool:
         """True if everything else in the event loop needs more than half of its time. For the loop's own thread to ask."""
-        wall_s, needed_s, spent_s = self._since
+        wall_s, needed_s, thread_s, spent_s = self._since
         now_s = self._wall_s()
         if now_s - wall_s >= _SPAN_S:
-            since_s = self._needed_s() - needed_s
+            since_s, ran_s = self._needed_s() - needed_s, self._thread_s() - thread_s
             was_busy = since_s - (self._spent_s - spent_s) > _BUSY * (now_s - wall_s)
             self._calm_spans = 0 if was_busy else self._calm_spans + 1
-            self._since = now_s, needed_s + since_s, self._spent_s
+            self._pace = min(max(ran_s / (now_s - wall_s), _SLOWEST), 1.0) if was_busy else 1.0
+            self._since = now_s, needed_s + since_s, thread_s + ran_s, self._spent_s
         return self._calm_spans < _CALM_SPANS
 
     def _spend(self, seconds: float) -> None:
         self._spent_s += seconds
 
     def _pause_s(self, spent_s: float) -> float:
-        return min(spent_s * (self._sharers / SHARE - 1), LONGEST_PAUSE_S)
+        return min(spent_s * (self._sharers / SHARE - 1) / self._pace, LONGEST_PAUSE_S)
 
 
 class TimeShare:
@@ -111,10 +116,9 @@ class TimeShare:
         """Return the pause that the work so far asks for, in seconds; 0 in a calm process. While that is not known yet, no
         pause is longer than until it is."""
         spent_s, self._spent_s = self._spent_s, 0.0
-        pause_s = self._spare._pause_s(spent_s)
         if self._spare.is_busy:
-            return pause_s
-        return min(pause_s, max(self._proven_s - self._spare._wall_s(), 0.0))
+            return self._spare._pause_s(spent_s)
+        return min(self._spare._pause_s(spent_s), max(self._proven_s - self._spare._wall_s(), 0.0))
 
     def _spend(self, seconds: float) -> None:
         self._spent_s += seconds
