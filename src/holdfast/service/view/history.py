@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import functools
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Final, NotRequired, TypedDict, cast, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, NotRequired, TypedDict, cast, get_args, get_origin
 
 import msgspec
 
@@ -192,30 +193,59 @@ def is_verified(event: Any) -> bool:
 
 _BLOB: Final = {"blob", "size_bytes", "month"}
 """The keys under which a list shows a payload that is too large for it."""
+_PLAIN: Final = frozenset({str, int, float, bool})
 _EVENTS: Final = {kind.__name__: kind for kind in get_args(AnyEvent)}
 
 
-def _decode_struct(kind: Any, row: dict[str, Any]) -> Any:
-    return kind(
-        **{
-            field.name: _of_plain(row[name], field.type)
-            for field in msgspec.structs.fields(kind)
-            if (name := _key(row, field.name)) in row
-        }
+class _Field(NamedTuple):
+    """A field of an event, as rows have it."""
+
+    name: str
+    shown: str
+    kind: Any
+    has_payload: bool
+
+
+@functools.cache
+def _fields_of(kind: type[msgspec.Struct]) -> tuple[_Field, ...]:
+    """The fields of a type: what msgspec finds out about them takes longer than an event."""
+    others = SHOWN_AS.get(kind.__name__, {})
+    return tuple(
+        _Field(each.name, others.get(each.name, each.name), each.type, _has_payload(each.type))
+        for each in msgspec.structs.fields(kind)
     )
+
+
+def _has_payload(kind: Any) -> bool:
+    return kind in (Payload, SharedConflict) or Payload in get_args(kind)
+
+
+def _decode_struct(kind: Any, row: dict[str, Any]) -> Any:
+    found, values = {}, {}
+    for each in _fields_of(kind):
+        name = each.shown if each.shown in row else each.name  # older versions had no other names
+        if name in row:
+            (values if each.has_payload else found)[each.name] = row[name]
+    if not values:
+        return msgspec.convert(found, kind)
+    kinds = {each.name: each.kind for each in _fields_of(kind)}
+    plain = {name: msgspec.convert(value, kinds[name]) for name, value in found.items()}
+    return kind(**plain, **{name: _of_plain(value, kinds[name]) for name, value in values.items()})
 
 
 def _of_plain(value: Any, kind: Any) -> Any:
     if kind is SharedConflict:
-        return _decode_struct(kind, {"type": "", **value})
-    if kind is not Payload and (value is None or Payload not in get_args(kind)):
-        return msgspec.convert(value, kind)
+        return _decode_struct(kind, value)
+    if kind is not Payload and value is None:
+        return None
     if get_origin(kind) is dict:
         return {name: inline(each) for name, each in value.items()}
     return tuple(map(inline, value)) if get_origin(kind) is tuple else inline(value)
 
 
 def _plain(value: Any) -> Any:
+    if value is None or type(value) in _PLAIN:
+        return value
     if isinstance(value, SharedConflict):  # its values are payloads, which are not plain
         return facts(value)
     if isinstance(value, Payload):
