@@ -83,6 +83,7 @@ from holdfast.errors import (
     UsageError,
 )
 from holdfast.ports import (
+    MAX_LABELLED,
     MAX_LISTED,
     OF_NONE,
     ApiKey,
@@ -2062,12 +2063,16 @@ class Views(Port):
         workflow: str | None = None,
         after: CountKey = BEFORE_ALL_COUNTS,
         limit: int = MAX_LISTED,
+        newest: int = MAX_LABELLED,
     ) -> Sequence[LabelCount]:
         await self._mount.read()
         found: Counter[CountKey] = Counter()
-        for run, labels in self._disk.labels.items():
-            row = self._disk.runs[run].row
-            if tenant in (None, row.tenant) and workflow in (None, row.workflow):
+        rows = [kept.row for _, kept in sorted(self._disk.runs.items(), reverse=True) if tenant in (None, kept.row.tenant)]
+        if tenant is None:
+            rows = [row for row in rows if workflow in (None, row.workflow)]
+        for row in rows[:newest]:
+            if workflow in (None, row.workflow):
+                labels = self._disk.labels.get(row.run, ())
                 found.update((each, value, row.workflow, row.status) for each, value in labels if each and key in (None, each))
         return [LabelCount(*each, runs) for each, runs in sorted(found.items()) if each > after][:limit]
 

@@ -1754,6 +1754,8 @@ class StoreConformance:
             after = page[-1][:4]
         assert pages == every
         assert await counted(tenant="umbrella", key="customer") == [every[3], ("customer", "é", "tiny", "running", 1)]
+        assert [await counted(newest=most, key="Stage") for most in (2, 1)] == [every[1:3], every[1:2]], "of the newest"
+        assert await counted(newest=1, tenant="umbrella", workflow="tiny") == await counted(newest=1, tenant="umbrella")
         assert await counted(workflow="another") == await counted(key="custom") == await counted(tenant="nobody") == []
 
     async def test_gates_are_listed_with_the_latest_that_became_of_them(self, connect: Connect) -> None:

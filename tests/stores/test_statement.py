@@ -123,10 +123,13 @@ def test_nothing_that_is_asked_often_walks_through_all_runs(db: apsw.Connection,
 
 
 def test_labels_are_found_and_counted_by_their_index(db: apsw.Connection) -> None:
-    for asked in (f"{SQL['runs']} where {of_list('runs_label')} order by id desc limit 50", SQL["label_counts"]):
+    found = f"{SQL['runs']} where {of_list('runs_label')} order by id desc limit 50"
+    for asked, index in ((found, "run_labels_by_value"), (SQL["label_counts"], "SEARCH l USING PRIMARY KEY")):
         plan = str(apsw.ext.query_info(db, asked, explain_query_plan=True).query_plan)
-        assert "run_labels_by_value" in plan, plan
-        assert not re.search(r"SCAN (runs|run_labels|l|r)\b", plan), plan
+        assert index in plan, plan
+        assert not re.search(r"SCAN (run_labels|l)\b", plan), plan
+    assert all(f"SEARCH runs USING INDEX runs_by_{each} ({each}=?)" in plan for each in ("tenant", "workflow"))
+    assert plan.count("TEMP B-TREE") == 1, "to group; the newest are read in the order of the index"
 
 
 def test_migrations_are_numbered_in_order_and_none_twice() -> None:

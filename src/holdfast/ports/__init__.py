@@ -139,12 +139,13 @@ from holdfast.ports.tail import (
     TailEvent,
     Watch,
 )
-from holdfast.ports.view import MAX_LISTED, DueRun, EffectFilter, GateFilter, UnplacedRun, Views
+from holdfast.ports.view import MAX_LABELLED, MAX_LISTED, DueRun, EffectFilter, GateFilter, UnplacedRun, Views
 from holdfast.ports.worker import JOB_LOG, Calls, Work, WorkerGateway
 
 __all__ = [
     "ANY_YAML",
     "JOB_LOG",
+    "MAX_LABELLED",
     "MAX_LISTED",
     "OF_NONE",
     "RESOLVED_FOR_MS",

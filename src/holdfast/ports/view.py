@@ -15,6 +15,8 @@ from holdfast.core.values.ids import RunId, SessionId
 from holdfast.core.views.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
 from holdfast.core.views.selection import GateOrder, RunFilter
 
+MAX_LABELLED: Final = 50_000
+"""Runs whose labels are counted: a look at a large store takes no longer."""
 MAX_LISTED: Final = 100
 """Default number of rows of a list."""
 
@@ -116,8 +118,10 @@ class Views(Protocol):
         workflow: str | None = None,
         after: CountKey = BEFORE_ALL_COUNTS,
         limit: int = MAX_LISTED,
+        newest: int = MAX_LABELLED,
     ) -> Sequence[LabelCount]:
-        """Return the number of runs with each label, of one key or of any, in the order of CountKey."""
+        """Return the number of runs with each label, of one key or of any, in the order of CountKey: among the newest runs of a
+        tenant, of a workflow or of all."""
         ...
 
     async def unended(self, hashes: Sequence[str]) -> int:

@@ -50,7 +50,7 @@ class Runs(ListQuery["view.RunRow"], Selection, frozen=True, kw_only=True):
 
 @query("GET /runs/labels", "viewer", rows="workflow")
 class RunLabels(ListQuery["view.LabelRow"], frozen=True, kw_only=True):
-    """Count runs by label, workflow and status."""
+    """Count the newest 50,000 runs by label, workflow and status."""
 
     key: Annotated[str | None, doc("Only labels with this key.")] = None
     tenant: field.OfTenant = None

@@ -13,7 +13,7 @@ from holdfast.core.values.ids import CallId, GateId, RunId, run_of
 from holdfast.core.views.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
 from holdfast.core.views.sealing import Sealing
 from holdfast.core.views.selection import GateOrder
-from holdfast.ports import MAX_LISTED, EffectFilter, GateFilter, RunFilter
+from holdfast.ports import MAX_LABELLED, MAX_LISTED, EffectFilter, GateFilter, RunFilter
 from holdfast.stores.archive import no_line
 from holdfast.stores.archive_store import ArchiveStore
 from holdfast.stores.nouns.tables import Tables
@@ -72,10 +72,12 @@ class Lists:
         workflow: str | None = None,
         after: CountKey = BEFORE_ALL_COUNTS,
         limit: int = MAX_LISTED,
+        newest: int = MAX_LABELLED,
     ) -> Sequence[LabelCount]:
         after = max(after, (FIRST_KEY if key is None else key, "", "", ""))
         last = LAST_KEY if key is None else key
-        return [LabelCount(*row) for row in await self._tables.ask("label_counts", last, tenant, workflow, *after, limit)]
+        found = await self._tables.ask("label_counts", last, tenant, workflow, *after, limit, newest)
+        return [LabelCount(*row) for row in found]
 
     async def gates(
         self, *, run: RunId | None = None, **filters: Unpack[GateFilter]

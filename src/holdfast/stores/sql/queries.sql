@@ -723,15 +723,6 @@ group by r.workflow, r.version, s.name order by r.workflow, s.name collate "C", 
 -- Those of some runs, and their tags.
 select run::text, key, value from holdfast.run_labels where run = any ($1::uuid[]) order by run, key, value
 
--- name: label_counts
--- How many runs of a workflow have a label and a status, after one of these and up to a key.
-select l.key, l.value, r.workflow, r.status, count(*)
-from holdfast.run_labels l join holdfast.runs r on r.run = l.run
-where l.key <= $1 and ($2::text is null or r.tenant = $2) and ($3::text is null or r.workflow = $3)
-    and (l.key, l.value, r.workflow collate "C", r.status collate "C") > ($4, $5, $6, $7)
-group by l.key, l.value, r.workflow, r.status
-order by l.key, l.value, r.workflow collate "C", r.status collate "C" limit $8
-
 -- name: drop_labels
 -- Those of runs that are removed for good, so much at a time.
 delete from holdfast.run_labels where (run, key, value) in (

@@ -1220,6 +1220,29 @@ order by likeness desc, e.id desc limit $5
 -- Whoever scores a run waits for those who do until their transactions end: each finds what the others have said.
 select pg_advisory_xact_lock(hashtextextended($1, 2))
 
+-- name: label_counts
+-- How many of the newest runs, of all or of a tenant or else of a workflow, have a label and a status, after one of these and up
+-- to a key.
+with newest as (
+    select * from (
+        select run, workflow, status from holdfast.runs where $2::text is null and $3::text is null order by run desc limit $9
+    ) as every
+    union all
+    select * from (
+        select run, workflow, status from holdfast.runs where tenant = $2 order by run desc limit $9
+    ) as of_tenant
+    where $3::text is null or workflow = $3
+    union all
+    select * from (
+        select run, workflow, status from holdfast.runs where $2::text is null and workflow = $3 order by run desc limit $9
+    ) as of_workflow
+)
+select l.key, l.value, r.workflow, r.status, count(*)
+from newest r cross join lateral (select key, value from holdfast.run_labels where run = r.run offset 0) l  -- in this order
+where l.key <= $1 and (l.key, l.value, r.workflow collate "C", r.status collate "C") > ($4, $5, $6, $7)
+group by l.key, l.value, r.workflow, r.status
+order by l.key, l.value, r.workflow collate "C", r.status collate "C" limit $8
+
 -- name: put_labels
 -- All labels and tags that runs have from now on. One row of each run has no key, and stands for the run.
 with given as (

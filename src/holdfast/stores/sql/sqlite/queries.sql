@@ -481,6 +481,29 @@ select tenant, name, part, body from record_parts
 where kind = ? and (tenant, name, part) > (?, ?, ?) and (instr(body, '"parts":') > 0 or instr(body, '"hf1:') = 1)
 order by tenant, name, part limit ?
 
+-- name: label_counts
+-- How many of the newest runs, of all or of a tenant or else of a workflow, have a label and a status, after one of these and up
+-- to a key.
+with newest as (
+    select * from (
+        select run, workflow, status from runs where ?2 is null and ?3 is null order by id desc limit ?9
+    ) as every
+    union all
+    select * from (
+        select run, workflow, status from runs where tenant = ?2 order by id desc limit ?9
+    ) as of_tenant
+    where ?3 is null or workflow = ?3
+    union all
+    select * from (
+        select run, workflow, status from runs where ?2 is null and workflow = ?3 order by id desc limit ?9
+    ) as of_workflow
+)
+select l.key, l.value, r.workflow, r.status, count(*)
+from newest r cross join run_labels l on l.run = r.run  -- in this order
+where l.key <= ?1 and (l.key, l.value, r.workflow, r.status) > (?4, ?5, ?6, ?7)
+group by l.key, l.value, r.workflow, r.status
+order by l.key, l.value, r.workflow, r.status limit ?8
+
 -- name: insert_label
 -- A label by which people find a run, or a tag.
 insert into run_labels (run, key, value) values (?, ?, ?)
