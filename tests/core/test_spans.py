@@ -12,14 +12,13 @@ from hypothesis import given
 from holdfast.core.facts import events as ev
 from holdfast.core.facts.graph import Graph
 from holdfast.core.facts.state import State
-from holdfast.core.rules.forking import ForkRequest, forked
 from holdfast.core.values.actor import Actor
-from holdfast.core.values.ids import Path, RunId, Seq, StepId
+from holdfast.core.values.ids import Path, Seq
 from holdfast.core.values.payload import NULL
-from holdfast.core.values.policies import RetryPolicy
-from holdfast.core.values.trace import attempt_span, call_span, child_span
-from holdfast.core.views.spans import Span, Spans, spans
-from tests.core.game import RUN, TRANSIENT, Game, cmd, graph, node
+from holdfast.core.values.trace import call_span, child_span
+from holdfast.core.views.span_parts import Span
+from holdfast.core.views.spans import Spans, spans
+from tests.core.game import RUN, Game, cmd, graph, node
 from tests.core.test_properties import GRAPHS, SEEDS, Chaos, Crew, quick, some_graph
 from tests.golden.record import HERE, fold, read
 
@@ -105,53 +104,6 @@ def only(found: list[Span], kind: str) -> Span:
     return span
 
 
-def test_a_wait_of_four_days_is_one_span_between_two_parts_of_its_run() -> None:
-    game = Game(graph("a"), by=Actor("ann", traceparent=CALLER))
-    game.await_signal("a", "go")
-    game.suspend("a")
-    at_rest = spans(history(game))
-    assert [span.kind for span in at_rest] == ["attempt", "step", "run"], "nothing is missing while it waits"
-    game.now_ms += FOUR_DAYS_MS
-    game.signal("go")
-    game.complete("a")
-    attempt, step, run, wait, *rest = spans(history(game))
-    assert (wait.kind, wait.name, wait.took_ms, wait.outcome) == ("wait", "go", FOUR_DAYS_MS, "delivered")
-    assert wait.facts["wait"] == "signal"
-    assert (run.parent_id, run.outcome) == (CALLER.split("-")[2], "waiting")
-    assert (step.parent_id, attempt.parent_id, wait.parent_id) == (run.span_id, step.span_id, attempt.span_id)
-    second, part, last = rest
-    assert {span.trace_id for span in (run, last)} == {CALLER.split("-")[1]}
-    assert (last.kind, last.outcome, last.parent_id) == ("run", "completed", run.span_id)
-    assert [id_ for _, id_ in last.links] == [run.span_id]
-    assert [id_ for _, id_ in part.links] == [step.span_id, wait.span_id]
-    assert second.parent_id == part.span_id
-    assert last.facts["run_ms"] == FOUR_DAYS_MS > last.took_ms
-
-
-def test_attempts_that_are_retried_or_lost_are_spans_of_one_step() -> None:
-    game = Game(graph(node("a", retry=RetryPolicy(max_attempts=3, initial_s=1, jitter=0))))
-    game.fail("a", TRANSIENT)
-    game.tick(2)
-    game.lose()
-    game.complete("a")
-    found = spans(history(game))
-    attempts = [span for span in found if span.kind == "attempt"]
-    step = only(found, "step")
-    assert [span.outcome for span in attempts] == ["failed", "lost", "completed"]
-    assert {span.parent_id for span in attempts} == {step.span_id}
-    assert [span.span_id for span in attempts] == [attempt_span(RUN, step.facts["step"], n) for n in (1, 2, 3)]
-    assert attempts[0].error == TRANSIENT.error_class
-    retry = only(found, "wait")
-    assert (retry.facts["wait"], retry.took_ms) == ("retry", 2000)
-
-
-def test_a_step_that_is_tried_again_much_later_rests_meanwhile() -> None:
-    hour = RetryPolicy(max_attempts=3, initial_s=3600, max_s=3600, jitter=0)
-    game = Game(graph(node("a", retry=hour)))
-    game.fail("a", TRANSIENT)
-    assert [span.kind for span in spans(history(game))] == ["attempt", "step", "run"]
-
-
 def test_calls_carry_what_they_cost_and_so_do_all_spans_around_them() -> None:
     game = Game(graph("a"), limit=1000)
     game.settle(game.held("a", 100, 50, model="m-1"), 70, tokens=(30, 5))
@@ -201,16 +153,3 @@ def test_what_a_person_is_asked_is_a_wait_with_the_decision() -> None:
     game.decide("approve")
     wait = only(spans(history(game)), "wait")
     assert (wait.facts["wait"], wait.outcome, wait.facts["by"], wait.took_ms) == ("person", "approve", "ann", 5000)
-
-
-def test_a_fork_has_a_link_to_its_original_run() -> None:
-    first = Game(graph("a"), by=Actor("ann", traceparent=CALLER))
-    first.complete("a")
-    found = forked(first.graph, history(first), ForkRequest(StepId("a#1")))
-    fork = Game(first.graph, start=False)
-    fork.do(cmd.StartRun(RunId("0190-fork"), "acme", NULL, "fork", None, inherits=found.events))
-    fork.complete("a")
-    run = only(spans(history(fork)), "run")
-    original = only(spans(history(first)), "run")
-    assert run.links == ((original.trace_id, original.span_id),)
-    assert run.trace_id != original.trace_id

@@ -18,7 +18,8 @@ from holdfast import Context, Engine, Workflow, flow, http_tool, task
 from holdfast.core.facts.events import RunStarted
 from holdfast.core.values.ids import RunId, StepId
 from holdfast.core.values.trace import attempt_span, call_span
-from holdfast.core.views.spans import Span, spans
+from holdfast.core.views.span_parts import Span
+from holdfast.core.views.spans import spans
 from holdfast.settings import Settings, TelemetryRules
 from tests.actions.jobs.kit import workflow
 from tests.engine.kit import bounded

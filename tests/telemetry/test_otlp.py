@@ -11,7 +11,7 @@ from google.protobuf.json_format import Parse
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from holdfast.core.values.payload import inline
-from holdfast.core.views.spans import Span, SpanKind
+from holdfast.core.views.span_parts import Span, SpanKind
 from holdfast.telemetry.chrome import trace_file
 from holdfast.telemetry.names import ConventionName, Naming, Run
 from holdfast.telemetry.otlp import Encoder, Exported, message
@@ -46,6 +46,8 @@ ALL = [
     span("attempt", "review[ann@example.com]", facts={"attempt": 2}),
     span("guard", "ready", facts={"allowed": True}),
     span("child", "other"),
+    span("remote_job", "resize", error="job_failed"),
+    span("map_item", "review[ann@example.com]"),
 ]
 
 
@@ -59,7 +61,7 @@ def test_the_official_parser_reads_json_and_message_as_the_same(convention: Conv
 def test_names_are_those_of_the_convention() -> None:
     sent = message(encoder().request(ALL)).resource_spans[0].scope_spans[0]
     assert sent.schema_url == "https://opentelemetry.io/schemas/1.41.0"
-    model, run, tool, wait, attempt, _, child = sent.spans
+    model, run, tool, wait, attempt, _, child, remote, item = sent.spans
     assert [each.name for each in (model, run, tool, wait, attempt)] == [
         "chat claude-haiku-4-5",
         "invoke_workflow triage",
@@ -67,7 +69,9 @@ def test_names_are_those_of_the_convention() -> None:
         "interrupt.waiting",
         "attempt review[]",
     ]
-    assert (model.kind, run.kind, child.kind) == (3, 1, 4)
+    assert (model.kind, run.kind, child.kind, remote.kind) == (3, 1, 4, 3)
+    assert (remote.name, item.name) == ("remote_job resize", "map_item review[]")
+    assert values(remote.attributes)["error.type"] == "job_failed"
     found = values(model.attributes)
     assert found["gen_ai.operation.name"] == "chat"
     assert found["gen_ai.provider.name"] == "anthropic"

@@ -43,7 +43,7 @@ from holdfast.core.views.notifications import Delivery, DeliveryState, Occasion,
 from holdfast.core.views.operations import OperationRow
 from holdfast.core.views.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
 from holdfast.core.views.selection import LetterCriteria
-from holdfast.core.views.spans import Span
+from holdfast.core.views.span_parts import Span
 from holdfast.core.views.spending import SpendingRow
 from holdfast.core.views.trajectory import TraceEvent, Trajectory
 from holdfast.engine.background.doubt import Doubt

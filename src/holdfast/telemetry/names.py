@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from holdfast.core.values.ids import NodeName, is_item, map_of
-from holdfast.core.views.spans import Span, SpanKind
+from holdfast.core.views.span_parts import Span, SpanKind
 from holdfast.ports.metric import Distribution, Metric, Sample
 
 ConventionName: TypeAlias = Literal["1.41.0", "genai-0.1"]
@@ -127,14 +127,14 @@ class Naming:
                 return WAITING
             case "child":
                 return f"start {span.name}"
-            case "step" | "attempt" | "placement":
+            case "step" | "map_item" | "attempt" | "placement":
                 return f"{span.kind} {_without_key(span.name)}"
             case kind:
                 return f"{kind} {span.name}"
 
     def kind(self, span: Span) -> int:
         """Return the kind of the span by OTLP's numbers."""
-        return CLIENT if span.kind == "model_call" else PRODUCER if span.kind in ("child", "map") else INTERNAL
+        return CLIENT if span.kind in ("model_call", "remote_job") else PRODUCER if span.kind in ("child", "map") else INTERNAL
 
     def attributes(self, span: Span, run: Run, *, with_people: bool = False) -> Attributes:
         """Return the span's attributes, without payloads; with the names of people if wanted."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 
 from holdfast.core.values.payload import Payload
-from holdfast.core.views.spans import Span
+from holdfast.core.views.span_parts import Span
 from holdfast.telemetry.names import OTHER_PAYLOADS, PAYLOADS, Naming, Run
 
 if TYPE_CHECKING:

@@ -15,7 +15,8 @@ from typing import Final, Literal
 from holdfast.core.facts.events import RunCancelled, RunCompleted, RunFailed, RunStarted
 from holdfast.core.values.ids import RunId, Seq
 from holdfast.core.values.trace import is_sampled
-from holdfast.core.views.spans import Span, Spans
+from holdfast.core.views.span_parts import Span
+from holdfast.core.views.spans import Spans
 from holdfast.errors import HoldfastError, StoreError
 from holdfast.ports import CommittedEvent, Log, SinkUnavailable
 from holdfast.telemetry.exporter import Exporter, Refused

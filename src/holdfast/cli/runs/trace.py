@@ -141,7 +141,7 @@ def _described(row: Row) -> str:
         case "wait":
             words = f"waits for {_WAITS.get(facts['wait'], facts['wait'])} ({row['name']})"
         case kind:
-            words = f"{kind.replace('_call', '')} {row['name']}"
+            words = f"{kind.replace('_call', '').replace('_', ' ')} {row['name']}"
     if row["error_class"] is not None:
         return f"{words}: {row['error_class']}"
     return words if row["outcome"] in _AS_HOPED else f"{words}: {row['outcome']}"
@@ -158,7 +158,7 @@ _AS_HOPED: Final = frozenset(
 
 def _exported(rows: Sequence[Row]) -> list[Exported]:
     """Return the spans that have ended, as they are exported."""
-    from holdfast.core.views.spans import Span
+    from holdfast.core.views.span_parts import Span
     from holdfast.telemetry.names import Run
     from holdfast.telemetry.otlp import Exported
 

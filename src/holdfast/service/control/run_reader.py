@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from holdfast.core.views.operations import OperationRow
     from holdfast.core.views.projection import EffectChange, EffectRow, GateChange, GateRow, RunRow
     from holdfast.core.views.read_model import ReadModel
-    from holdfast.core.views.spans import Span
+    from holdfast.core.views.span_parts import Span
     from holdfast.core.views.spending import SpendingRow
     from holdfast.core.views.trajectory import RunPath, TraceEvent, Trajectory
     from holdfast.engine.background.stuck import StuckRun

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypedDict, cas
 import msgspec
 
 from holdfast.core.values.money import usd
-from holdfast.core.views.spans import SpanKind
+from holdfast.core.views.span_parts import SpanKind
 from holdfast.core.views.trajectory import TraceType
 from holdfast.service.doc import doc
 from holdfast.service.view import field
@@ -15,7 +15,7 @@ from holdfast.service.view.plain import Dollars, Time, iso, maybe_usd
 
 if TYPE_CHECKING:
     from holdfast.core.views.projection import RunRow
-    from holdfast.core.views.spans import Span
+    from holdfast.core.views.span_parts import Span
     from holdfast.core.views.status import Status
     from holdfast.core.views.trajectory import TraceEvent, Trajectory
 
