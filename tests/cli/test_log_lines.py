@@ -194,5 +194,5 @@ def test_loggers_of_structlog_write_into_the_same_log(home: Path, process: Start
 
 def test_settings_that_cannot_be_are_refused(process: Start) -> None:
     running = process("run", "flows.py:one", HOLDFAST_LOGS='{"format": "xml"}')
-    assert "logs.format: Input should be 'console' or 'json'" in running.communicate()[1]
+    assert "logs.format: it must be 'console' or 'json'" in running.communicate()[1]
     assert running.returncode == 2

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
@@ -248,6 +249,23 @@ _NAMES: Final = {
 """The patterns of names, in words."""
 
 
+_PLAIN: Final = (
+    (re.compile("^Field required$"), "it is missing"),
+    (re.compile("^Input should be a valid (dictionary|object).*"), "it must be a table"),
+    (re.compile("^Input should be a valid (list|tuple|set|frozenset)$"), "it must be a list"),
+    (re.compile("^Input should be a valid string$"), "it must be a text"),
+    (re.compile("^Input should be a valid boolean.*"), "it must be true or false"),
+    (re.compile("^Input should be a valid integer.*"), "it must be a whole number"),
+    (re.compile("^Input should be a valid (number|decimal).*"), "it must be a number"),
+    (re.compile("^Input should be greater than or equal to "), "it must be at least "),
+    (re.compile("^Input should be less than or equal to "), "it must be at most "),
+    (re.compile("^Input should (be|have) "), r"it must \1 "),
+    (re.compile("^(String|List|Tuple|Set|Dictionary|Value|Data) should (be|have|match) "), r"it must \2 "),
+    (re.compile(r"(?<=\d )items? after validation, not \d+"), "entries"),
+)
+"""Words of Pydantic about any type, in those of a settings file."""
+
+
 def _in_words(problem: Any) -> str:
     """Return one problem of Pydantic's as a person reads it: the setting, and what is wrong with it."""
     *place, last = [each for each in problem["loc"] if each != "[key]"] or [""]
@@ -258,6 +276,8 @@ def _in_words(problem: Any) -> str:
     words = problem["msg"].removeprefix("Value error, ")
     if problem["type"] == "string_pattern_mismatch":
         words = _NAMES.get(problem["ctx"]["pattern"], words)
+    for pattern, plain in _PLAIN:
+        words = pattern.sub(plain, words)
     return f"{at}: {as_part(words)}" if at else as_part(words)
 
 
