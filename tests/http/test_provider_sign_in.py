@@ -74,12 +74,13 @@ async def at(folder: Path, of: Settings) -> AsyncIterator[Callable[[], AbstractA
 # --- A real provider ------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def port() -> int:
+    """The port of the server that the provider knows, which each test starts there."""
     return free_port()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def issuer(port: int) -> Iterator[str]:
     """The certified oidc-provider, which knows the PEOPLE and this server."""
     public = f"http://127.0.0.1:{port}"

@@ -51,12 +51,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Leave the tests of the console but the first to `make e2e`, or to one who names them. Skip them where there is no browser
     or no build, and say which."""
     here = Path(__file__).parent
-    ours = [each for each in items if here in each.path.parents]
+    ours = [each for each in items if each.path.parent == here]
     if os.environ.get("HOLDFAST_E2E") != "all" and not any("e2e/console" in name for name in config.args):
         left = [each for each in ours if each.path.name != _SHORT]
-        items[:] = [each for each in items if each not in left]
+        gone = {id(each) for each in left}
+        items[:] = [each for each in items if id(each) not in gone]
         config.hook.pytest_deselected(items=left)
-        ours = [each for each in ours if each not in left]
+        ours = [each for each in ours if id(each) not in gone]
     missing = None
     if chromium() is None:
         missing = "there is no Chromium: apt-get install chromium"
