@@ -404,15 +404,33 @@ async def test_an_error_of_the_provider_is_recorded_and_comes_again(store: str, 
         with pytest.raises(OperationFailed, match="too long") as failed:
             await ask(calls, "long")
         assert getattr(failed.value, "status_code", None) == 400
+        reply = await ask(calls, "short")
         if attempt == 1:
             raise Fails
-        return await ask(calls, "short")
+        return reply
 
     async with Engine.open(store, model=model) as engine:
         run = await engine.start(runs(program))
         assert await run.result() == "shorter"
         assert len(server.calls) == 2
         assert len(await events_of(run, ModelCallFailed)) == 1
+
+
+async def test_an_error_at_which_a_program_has_ended_is_asked_for_again(
+    store: str, server: ModelServer, model: Providers
+) -> None:
+    server.script.add(Rule(user="bad", times=1, fault=Fault("status", status=400)), Rule(text="yes"))
+
+    async def program(calls: ProgramCalls, attempt: int) -> str:
+        answers = await asyncio.gather(ask(calls, "good"), ask(calls, "bad"), return_exceptions=True)
+        if any(isinstance(each, Exception) for each in answers):
+            raise Fails
+        return " ".join(map(str, answers))
+
+    async with Engine.open(store, model=model) as engine:
+        run = await engine.start(runs(program))
+        assert await run.result() == "yes yes"
+        assert len(server.calls) == 3
 
 
 async def test_a_stream_that_breaks_off_is_in_doubt_and_its_retry_is_another_call(

@@ -34,6 +34,7 @@ _STRAGGLER_S: Final = 0.2
 GROUPS: Final = {
     "Run": {
         "run": ("runs.run", "Start a run and follow it until it ends or waits."),
+        "exec": ("runs.exec", "Run any agent under a cost limit, and resume it."),
         "runs": ("runs.runs", "List, inspect, pause, cancel, retry and fork runs."),
         "logs": ("runs.logs", "Print the output of a run's jobs."),
         "chat": ("runs.chat", "Chat with an agent."),
@@ -179,7 +180,7 @@ def _create_command(name: str) -> Any:
     found = getattr(module, name, None)
     if callable(found):
         only = typer.Typer(add_completion=False)
-        only.command(name)(expanded(found))
+        only.command(name, context_settings=getattr(module, "SETTINGS", None))(expanded(found))
         return _for_readers(typer.main.get_command(only), name, module.EXAMPLES[name])
     bare = copy(module.app)
     bare.registered_commands = []
@@ -254,7 +255,8 @@ def invoke(arguments: Sequence[str]) -> int:
         _readable(arguments)
         code = app(list(arguments), prog_name="holdfast", standalone_mode=False)
     except Exception as problem:  # noqa: BLE001 - the last place that can report it
-        return failure.tell(problem, as_json="--json" in arguments)
+        own = arguments[: arguments.index("--")] if "--" in arguments else arguments
+        return failure.tell(problem, as_json="--json" in own)
     return code if isinstance(code, int) else 0
 
 

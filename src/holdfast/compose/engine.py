@@ -63,6 +63,7 @@ from holdfast.engine.runs.stream_hub import StreamHub
 from holdfast.engine.runs.stream_writer import StreamWriter
 from holdfast.engine.steps.executor import Executor
 from holdfast.errors import UsageError
+from holdfast.gateway import LoopbackGateway
 from holdfast.models.gateway import Gateway
 from holdfast.models.prices import Prices
 from holdfast.models.providers import Providers
@@ -305,10 +306,7 @@ class Engine(Control):
             await dispatch.aclose()
             if queue is None:
                 await hints.aclose()
-            await services.listening.aclose()
-            await services.pool_client.aclose()
-            await services.call_pools.aclose()
-            await services.models.aclose()
+            await _close(services)
             await runtime.membership.aclose()
             if model is None:
                 await providers.aclose()
@@ -391,6 +389,7 @@ def _services(
         contents=Contents(payloads, settings.fetch),
         secrets=secrets,
         gateway=gateway,
+        programs=LoopbackGateway(),
         requests=RequestKeeping(settings.keep_requests or "redacted", settings.keep_requests_of),
         tools=ToolExecutor(secrets, around.threads),
         threads=around.threads,
@@ -411,6 +410,14 @@ def _services(
         notifications=notifications_of(settings),
         propagation=_propagation(settings),
     )
+
+
+async def _close(services: StepServices) -> None:
+    await services.programs.aclose()
+    await services.listening.aclose()
+    await services.pool_client.aclose()
+    await services.call_pools.aclose()
+    await services.models.aclose()
 
 
 def _propagation(settings: Settings) -> Propagation:

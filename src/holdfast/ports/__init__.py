@@ -119,6 +119,7 @@ from holdfast.ports.observer import (
     StepEnded,
     StepPlaced,
 )
+from holdfast.ports.program_gateway import ProgramGateway
 from holdfast.ports.queue import DeliveredJob, Job, PlacedStep, Queue, Report, Stall, WaitingCall
 from holdfast.ports.records import Conversations, Evaluations, KeptSchedule, Schedules, Supervisors
 from holdfast.ports.replay_responder import RecordedAttempt, RecordedCall, ReplayRequest, ReplayResponder
@@ -235,6 +236,7 @@ __all__ = [
     "Piece",
     "PlacedStep",
     "PoolWaited",
+    "ProgramGateway",
     "Queue",
     "RateLimiter",
     "Recall",

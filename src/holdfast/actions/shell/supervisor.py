@@ -6,9 +6,9 @@ group, so it can be found and ended. A worker that is killed closes the socket t
 script's private folder goes. And what must be set between fork and exec is set where that is safe: in a process with
 one thread.
 
-Over the socket on descriptor 0 comes an order, then `s` (stop: SIGTERM, a grace, SIGKILL) or `k` (kill at once); the
-reports `started GROUP`, `failed WHY` and `ended STATUS TIMED_OUT LEFT_OVER SURVIVORS STARVED` go back. When the worker
-closes its side, this process becomes the `rm` that removes the folder.
+Over the socket on descriptor 0 comes an order, then `s` (stop: SIGTERM, a grace, SIGKILL), `k` (kill at once) or the number of
+a signal, as a byte, for the script's group; the reports `started GROUP`, `failed WHY` and `ended STATUS TIMED_OUT LEFT_OVER
+SURVIVORS STARVED` go back. When the worker closes its side, this process becomes the `rm` that removes the folder.
 
 Never here: anything of Holdfast, and any import that is not needed: each costs every script milliseconds.
 """
@@ -162,6 +162,9 @@ class Supervisor:
                 self._enter("killing", KILL_LIMIT_S)
         elif STOP in message and self._phase in ("running", "lingering"):
             self._stop()
+        for number in message:
+            if number in signal.valid_signals():  # a letter is none
+                _signal(os.killpg, self._script, number)
 
     def _send(self, signal_: signal.Signals) -> None:
         """To everything below: to the script's group as one, so that one that forks all the time is hit whole."""
@@ -279,6 +282,9 @@ def _become(order: dict[str, Any], groups: list[str], control: int, supervisor: 
         _libc.prctl(_DEATH_SIGNAL, signal.SIGKILL)
         if os.getppid() == supervisor:
             os.chdir(order["folder"])
+            if "stdin" in order:
+                os.dup2(order["stdin"], 0)
+                os.close(order["stdin"])
             signal.set_wakeup_fd(-1)
             for each in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
                 signal.signal(each, signal.SIG_DFL)  # Python ignores SIGPIPE and SIGXFSZ, and that would be inherited
@@ -287,7 +293,7 @@ def _become(order: dict[str, Any], groups: list[str], control: int, supervisor: 
                 _write(f"{group}/cgroup.procs", "0")  # whatever it starts is born in it
             for which, soft, hard in order["limits"]:
                 _limit(which, soft, hard)
-            os.execve(command[0], command, order["environment"])
+            os.execve(order.get("file", command[0]), command, order["environment"])
     except Exception as problem:  # noqa: BLE001 - see above
         reason = getattr(problem, "strerror", None) or repr(problem)
         what = os.fsdecode(getattr(problem, "filename", None) or command[0])
@@ -311,7 +317,7 @@ def _say(control: int, report: str) -> None:
         return  # the worker is gone, which is found out when it is listened to
 
 
-def _signal(send: Callable[[int, int], None], pid: int, signal_: signal.Signals) -> None:
+def _signal(send: Callable[[int, int], None], pid: int, signal_: int) -> None:
     try:
         send(pid, signal_)
     except (ProcessLookupError, PermissionError):

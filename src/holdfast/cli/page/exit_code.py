@@ -25,6 +25,8 @@ BUDGET_BLOCKED: Final = 7
 WAITING: Final = 8
 """The run waits for a person or a signal, requires attention, or is paused. `worker --until-idle` leaves runs that no living
 process can continue, and names them."""
+DIFFERENT: Final = 9
+"""`exec`: a resumed program asked a model for something else than before, and was stopped there."""
 INTERRUPTED: Final = 130
 """Ctrl-C or SIGTERM interrupted the command; the run keeps what it has done."""
 

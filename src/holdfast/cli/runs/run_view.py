@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.cli import reference
 from holdfast.cli.connect import backend
@@ -20,6 +20,9 @@ from holdfast.core.values.actor import Actor
 from holdfast.core.values.money import nanousd, usd
 from holdfast.service.declarations import query
 from holdfast.service.declarations.query import View
+
+if TYPE_CHECKING:
+    from holdfast.cli.backend import QueryBackend
 
 STEPS: Final = (
     Column("step", 16),
@@ -33,6 +36,10 @@ STEPS: Final = (
 )
 MAX_OPERATIONS: Final = 100
 """Maximum number of a run's operations shown below its steps: `--operations` lists them all."""
+MAX_LINES: Final = 10
+"""Number of lines of a program's output that are shown."""
+EXEC: Final = "exec"
+"""The workflow of programs."""
 MAPS: Final = (
     Column("map", 12),
     Column("status"),
@@ -152,6 +159,7 @@ async def _show(run: str, as_json: bool, store: str | None) -> None:
         found = await service.row(query.Run(await reference.run_id(service, run)))
         listed = None if as_json else await service.page(query.Operations(run=found["run_id"]), MAX_OPERATIONS)
         waits = [] if as_json else await next_steps.of_run(service, found, store)
+        printed = [] if as_json or found["workflow"] != EXEC else await _last_lines(service, found["run_id"])
         now_ms = service.now_ms()
     if listed is None:
         terminal.emit(found)
@@ -188,6 +196,10 @@ async def _show(run: str, as_json: bool, store: str | None) -> None:
                 for each in found["scores"]
             ],
         )
+    if printed:
+        terminal.show(f"\nThe end of its output (all of it: holdfast logs {run})")
+        for line in printed:
+            terminal.show(terminal.line(line))
     stalls = [
         f"Its process is blocked since {moment.around(moment.ms(each['since']), now_ms)}, and retries: {each['reason']}"
         for each in found["stalls"]
@@ -198,6 +210,17 @@ async def _show(run: str, as_json: bool, store: str | None) -> None:
         terminal.show("\nWaits")
         for line in (*stalls, *waits):
             terminal.show(line)
+
+
+async def _last_lines(service: QueryBackend, run: str) -> list[str]:
+    """Return the last lines that the program of a run has printed, in its latest attempt."""
+    pieces = (await service.query(query.Logs(run=run, text=False))).rows
+    if not pieces:
+        return []
+    last = max(pieces, key=lambda each: (each["attempt"], each["first_byte"]))
+    asked = query.Logs(run=run, job=last["job"], attempt=last["attempt"], first_byte=last["first_byte"])
+    (piece,) = (await service.query(asked)).rows
+    return str(piece["text"]).splitlines()[-MAX_LINES:]
 
 
 def _head(row: View, now_ms: int) -> list[tuple[str, str]]:

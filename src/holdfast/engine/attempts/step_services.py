@@ -26,7 +26,7 @@ from holdfast.engine.runs.runtime import Runtime
 from holdfast.engine.runs.stream_hub import StreamHub
 from holdfast.engine.runs.stream_writer import StreamWriter
 from holdfast.models.gateway import Gateway
-from holdfast.ports import ReplayResponder, Threads, WorkerGateway
+from holdfast.ports import ProgramGateway, ReplayResponder, Threads, WorkerGateway
 from holdfast.settings import ScriptLimits, Secrets
 from holdfast.tools.executor import ToolExecutor
 
@@ -40,6 +40,8 @@ class StepServices:
     contents: Contents
     secrets: Secrets
     gateway: Gateway
+    programs: ProgramGateway
+    """The gateway of programs that steps run."""
     requests: RequestKeeping
     tools: ToolExecutor
     threads: Threads

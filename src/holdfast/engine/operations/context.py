@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import datetime
 import uuid
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from decimal import Decimal
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, Unpack
@@ -48,7 +48,7 @@ from holdfast.engine.attempts.journal import StepJournal
 from holdfast.engine.operations import asking, branches, budget, child, embedding, exchange, function, mapping, signalling
 from holdfast.engine.operations.child import OnFailure, Request
 from holdfast.engine.operations.exchange import RequestOptions
-from holdfast.engine.operations.forwarding import ProgramCalls, program_calls
+from holdfast.engine.operations.forwarding import OnChange, ProgramCalls, program_calls
 from holdfast.engine.operations.memory import AgentMemory
 from holdfast.engine.operations.semantic_cache import CachedAnswers
 from holdfast.engine.operations.shared_lock import SharedLocks
@@ -373,6 +373,13 @@ class StepContext(AttemptContext):
     async def retell(self, call: RecordedCall) -> None:
         """Record a call that the step made in the run that is replayed."""
         await self._services.tools.retell(self._journal, call)
+
+    @asynccontextmanager
+    async def program_variables(self, name: str, *, on_change: OnChange) -> AsyncIterator[Mapping[str, str | None]]:
+        """The variables that lead the model calls of a program, which runs inside, to the gateway: None for those that would
+        lead them past it. At the end the step may be left, for want of money."""
+        async with self.program_calls(name, on_change=on_change) as calls, self._services.programs.open(calls) as variables:
+            yield variables
 
     async def hand_over(self, handoff: Handoff, chat: Chat) -> Any:
         """Return another agent's answer to a conversation. It is filtered once: the child's input already was."""

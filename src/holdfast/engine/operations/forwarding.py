@@ -8,7 +8,7 @@ HTTP, the program itself, what a call may cost (models.gateway).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from contextvars import copy_context
 from functools import partial
@@ -123,9 +123,10 @@ class ProgramCalls:
         self._context = copy_context()
         self._left: Suspension | None = None
         """Why the step is to be left when the program has ended."""
-        self._recorded = _recorded_calls(journal, prefix)
+        earlier = _recorded_calls(journal, prefix)
+        self._recorded = [each for each in earlier if not _is_an_end(each, () if self._is_live else earlier)]
         """Calls of earlier attempts that this program has not asked for yet, in their order."""
-        self._next = 1 + max((_number(each.path, prefix) for each in self._recorded), default=-1)
+        self._next = 1 + max((_number(each.path, prefix) for each in earlier), default=-1)
         self._under_way: set[asyncio.Task[ForwardedReply]] = set()
         self._waiting_for_room = 0
         self._undelivered: dict[str, list[_Call]] = {}
@@ -333,6 +334,14 @@ async def program_calls(journal: StepJournal, name: str, **options: Any) -> Asyn
 def _recorded_calls(journal: StepJournal, prefix: str) -> list[_Recorded]:
     found = [_Recorded(path, op) for path, op in journal.before.journal.items() if _is_call(path, prefix)]
     return sorted(found, key=lambda each: _number(each.path, prefix))
+
+
+def _is_an_end(call: _Recorded, calls: Sequence[_Recorded]) -> bool:
+    """True if this call failed and the program began none of `calls` afterwards: it ended there, and may try again."""
+    error = call.operation.error
+    if call.operation.status != "failed" or error is None:
+        return False
+    return all(each is call or each.operation.since_ms < error.at_ms for each in calls)
 
 
 def _is_call(path: Path, prefix: str) -> bool:
