@@ -145,6 +145,7 @@ def test_a_job_that_failed_or_was_skipped_does_not_look_completed(tmp_path: Path
     shown = {name: [line.split("  ")[0] for line in lines if line.startswith(f"step {name}")] for name in "ab"}
     assert shown == {"a": ["step a"], "b": ["step b: job_failed"]}, lines
     assert sum(line.startswith("attempt 1: job_failed") for line in lines) == 1, lines
+    assert [line.split("  ")[0] for line in lines if line.startswith("script")] == ["script 1", "script 1: script_failed"]
     said = " ".join(CliRunner().invoke(app, ["runs", "explain", run, "--store", store]).output.split())
     assert "It has started 3 steps," in said, said
     assert "1 completed, 1 failed, 1 skipped." in said, said

@@ -88,6 +88,7 @@ class JobNode:
         ended: list[CombinationResult] = []
         places = asyncio.Semaphore(min(plan.most_at_once, MAX_AT_ONCE))
         stop, sharers = asyncio.Event(), at_once(self._job.strategy) or 1
+        began_s = attempt.clock.monotonic_s()
 
         async def one(combination: Combination) -> None:
             if (known := await attempt.recorded(_DONE)) is not None:
@@ -101,7 +102,8 @@ class JobNode:
                 seen = {**contexts, "matrix": combination.matrix, "strategy": plan.strategy(combination)}
                 ended.append(
                     storable(
-                        self._job, await MatrixJob(attempt, self._job, self._given, seen, combination, stop, sharers).run()
+                        self._job,
+                        await MatrixJob(attempt, self._job, self._given, seen, combination, stop, sharers, began_s).run(),
                     )
                 )
                 if plan.fail_fast and ended[-1].result == "failure":
@@ -173,4 +175,5 @@ def output(
 def _course_of(ended: CombinationResult) -> dict[str, Any]:
     """Return the part of a job's output that describes its course."""
     named = {} if ended.name is None else {"name": ended.name}
-    return {**named, "steps": ended.steps, "log": ended.log}
+    times = {"times": ended.times} if ended.times else {}
+    return {**named, "steps": ended.steps, **times, "log": ended.log}

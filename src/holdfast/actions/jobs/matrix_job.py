@@ -45,7 +45,9 @@ class MatrixJob:
         combination: Combination,
         stop: asyncio.Event,
         sharers: int = 1,
+        began_s: float | None = None,
     ) -> None:
+        """`began_s` is when the attempt began; by default now."""
         self._attempt = attempt
         self._job = job
         self._given = settings
@@ -53,6 +55,7 @@ class MatrixJob:
         self._which = combination
         self._stop = stop
         self._sharers = sharers
+        self._began_s = attempt.clock.monotonic_s() if began_s is None else began_s
         self._begun = 1
         """The number of the step that was begun last."""
         self._evaluation = Evaluation(attempt)
@@ -85,6 +88,7 @@ class MatrixJob:
             outcome=progress.status,
             outputs=outputs,
             steps=progress.steps,
+            times=progress.times,
             log=progress.log.tail,
             error=progress.error,
             may_be_tried_again=progress.may_be_tried_again,
@@ -122,7 +126,9 @@ class MatrixJob:
                     await StepRun(step, number, self._around(runner, left_s), self._progress).run()
 
     def _around(self, runner: JobRunner, left_s: float) -> StepScope:
-        return StepScope(self._attempt, self._job, self._which, runner, self._stop, left_s, self._evaluation, self._sharers)
+        return StepScope(
+            self._attempt, self._job, self._which, runner, self._stop, left_s, self._evaluation, self._sharers, self._began_s
+        )
 
     async def _run_steps(self, runner: JobRunner, deadline_s: float) -> None:
         for number, step in enumerate(self._job.steps, 1):

@@ -40,6 +40,8 @@ class CombinationResult(msgspec.Struct, frozen=True, kw_only=True):
     outcome: Result
     outputs: Mapping[str, str] = {}
     steps: Mapping[str, Mapping[str, str]] = {}
+    times: Mapping[str, tuple[int, int]] = {}
+    """Beginning of each script after that of its attempt, and its duration, in milliseconds."""
     log: str = ""
     error: str | None = None
     may_be_tried_again: bool = True
@@ -52,9 +54,10 @@ def to_data(ended: CombinationResult, place: int) -> dict[str, Any]:
 
 
 def of_kept(data: Mapping[str, Any], combination: Combination) -> tuple[int, CombinationResult]:
-    """Return the place of this combination, and its result, from the data that `to_data` made."""
+    """Return the place of this combination, and its result, from the data that `to_data` made; without the times of its
+    scripts, which are those of another attempt."""
     known = msgspec.convert({**data, "combination": {"number": combination.number}}, CombinationResult)
-    return data["place"], msgspec.structs.replace(known, combination=combination)
+    return data["place"], msgspec.structs.replace(known, combination=combination, times={})
 
 
 class Progress:
@@ -69,6 +72,8 @@ class Progress:
         self.status: Result = "success"
         self.steps: dict[str, Mapping[str, str]] = {}
         """Outcome and conclusion of each step, by id or number."""
+        self.times: dict[str, tuple[int, int]] = {}
+        """Beginning and duration of each script."""
         self.error: str | None = None
         """What made it fail first."""
         self.may_be_tried_again = True

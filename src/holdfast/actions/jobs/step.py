@@ -42,6 +42,8 @@ class StepScope(NamedTuple):
     evaluation: Evaluation
     sharers: int
     """How many combinations have what was reserved together."""
+    began_s: float
+    """Beginning of the attempt."""
 
 
 class StepRun:
@@ -145,7 +147,12 @@ class StepRun:
         return outcome
 
     async def _execute(self, script: shell.Script, limits: shell.Limits) -> shell.ScriptEnd:
-        ending = await self._around.runner.run(script, limits, self._progress.log.line)
+        clock, began_s = self._around.attempt.clock, self._around.attempt.clock.monotonic_s()
+        try:
+            ending = await self._around.runner.run(script, limits, self._progress.log.line)
+        finally:
+            times = began_s - self._around.began_s, clock.monotonic_s() - began_s
+            self._progress.times[self._key] = round(1000 * times[0]), round(1000 * times[1])
         for problem in ending.usage_problems:
             self._progress.log.say(problem)
         branch, sharers = self._around.combination.number, self._around.sharers

@@ -14,7 +14,7 @@ from holdfast.core.facts import events as ev
 from holdfast.core.values.ids import RunId, Seq, StepId, is_item, map_of, node_of, visit_of
 from holdfast.core.values.payload import Payload
 from holdfast.core.values.trace import TraceContext, attempt_span, child_span, span_id, trace_of
-from holdfast.core.views.step_result import step_result
+from holdfast.core.views.step_result import script_times, step_result
 
 SpanKind: TypeAlias = Literal[
     "run",
@@ -23,6 +23,7 @@ SpanKind: TypeAlias = Literal[
     "attempt",
     "placement",
     "remote_job",
+    "script",
     "model_call",
     "tool_call",
     "function",
@@ -32,8 +33,8 @@ SpanKind: TypeAlias = Literal[
     "guard",
     "outcome",
 ]
-"""`run`, `step` and `map_item` are parts between waits; `remote_job` is the work of a connected worker; `child` and `map` are
-requests, which end at once; `outcome` is what became known of a call after its span had ended."""
+"""`run`, `step` and `map_item` are parts between waits; `remote_job` is the work of a connected worker, `script` a step of a
+job; `child` and `map` are requests, which end at once; `outcome` is what became known of a call after its span had ended."""
 WaitKind: TypeAlias = Literal[
     "person",
     "timer",
@@ -51,6 +52,7 @@ WaitKind: TypeAlias = Literal[
 ]
 JOB_FAILED: Final = "job_failed"
 """Class of error of a job that completed as failed: its output says why."""
+SCRIPT_FAILED: Final = "script_failed"
 REST_MS: Final = 60_000
 """A step that is tried again later than this rests meanwhile: its part ends."""
 
@@ -362,6 +364,8 @@ class PartSpans:
         error = getattr(event, "error", None)
         klass = error.error_class if error is not None else JOB_FAILED if became == "failed" else ""
         self._expect_step(step, at_ms)  # a person's decision may complete a step that rests
+        if isinstance(event, ev.StepCompleted):
+            self._write_scripts(step, event.output, at_ms, written)
         self._leave(step, at_ms, became, klass, {}, written)
         for place in [place for place in self._waits if place[0] == step]:
             self._go_on(place, at_ms, outcome, written)
@@ -373,6 +377,21 @@ class PartSpans:
         if outcome == "completed":
             self._before.pop(step, None)
         self._rest_if_idle(at_ms, written)
+
+    def _write_scripts(self, step: StepId, output: Payload, at_ms: int, written: list[Span]) -> None:
+        """Write the scripts that a job's output names, within their attempt: the times are of another clock."""
+        attempt = self._attempts.get(step)
+        if attempt is None:
+            return
+        for each in script_times(output):
+            id_ = span_id(self.run, "script", step, attempt.number, each.combination, each.step)
+            began_ms = min(attempt.began_ms + each.began_ms, at_ms)
+            ended_ms = min(began_ms + each.took_ms, at_ms)
+            facts = {"step": step, "node": node_of(step), "attempt": attempt.number, "combination": each.combination}
+            error = SCRIPT_FAILED if each.outcome == "failed" else ""
+            written.append(
+                self._span(id_, attempt.span_id, "script", each.step, began_ms, ended_ms, each.outcome, error, facts)
+            )
 
     def _skipped(self, event: ev.StepSkipped, at_ms: int, written: list[Span]) -> None:
         self._forget(event.step, at_ms, written)
