@@ -10,6 +10,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from holdfast import __version__
 from holdfast.cli import connect
 from holdfast.cli.app import app
 from holdfast.cli.page import sample
+from holdfast.cli.process import dev_server
 from holdfast.testing.model_server import ModelServer
 from tests.cli.conftest import Shell
 from tests.cli.test_runs import started
@@ -185,3 +187,13 @@ def test_an_error_in_a_tool_says_where_in_its_code(shell: Shell, monkeypatch: py
     assert "raise RuntimeError" in everywhere
     for words in (("runs", "list"), ("runs", "events", row["run_id"]), ("effects", "list")):
         assert "raise RuntimeError" not in shell(*words).out
+
+
+def test_a_kept_token_goes_to_no_server_after_the_death_of_its_own(tmp_path: Path) -> None:
+    store, kept = tmp_path / "holdfast.db", dev_server.DevServer("http://127.0.0.1:1", "a token")
+    assert dev_server.find_living(store) is None
+    dev_server.keep(store, kept)
+    assert dev_server.find_living(store) == kept
+    dev_server._HELD.pop().close()  # as its end does
+    assert dev_server.find_living(store) is None
+    assert dev_server.find(store) == kept, "the next one has the same token"

@@ -7,10 +7,11 @@ The folder is this account's alone, and Git ignores what is in it. Never here: s
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 from http import HTTPStatus
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 import msgspec
 
@@ -19,6 +20,9 @@ from holdfast.platform import privacy
 from holdfast.platform.quiet_requests import quiet_requests
 
 _FILE: Final = "server.json"
+_LOCK: Final = "server.lock"
+_HELD: Final[list[BinaryIO]] = []
+"""The locks of this process, which end with it."""
 _PATIENCE_S: Final = 2.0
 """Maximum time in which a server on this machine answers."""
 
@@ -51,10 +55,26 @@ def find(store: Path) -> DevServer | None:
         return None
 
 
+def find_living(store: Path) -> DevServer | None:
+    """Return it if its process lives. Where that is dead, another server may listen at its address, which gets no token."""
+    try:
+        with (_folder(store) / _LOCK).open("rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return find(store)
+    except OSError:
+        pass
+    return None
+
+
 def keep(store: Path, server: DevServer) -> None:
-    """Write it down beside the store in this file. Raises OSError."""
+    """Write it down beside the store in this file, which says so while this process lives. Raises OSError."""
     folder = _folder(store)
     privacy.make_folder(folder)
+    lock = os.fdopen(privacy.open_file(folder / _LOCK), "wb")
+    with contextlib.suppress(BlockingIOError):  # of two on one store, the first one's life counts
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    _HELD.append(lock)
     (folder / ".gitignore").write_text("*\n")
     draft = folder / f"{_FILE}.{os.getpid()}"
     draft.unlink(missing_ok=True)

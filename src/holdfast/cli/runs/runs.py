@@ -114,7 +114,7 @@ async def _page_of(run: str) -> str:
     found = None
     if server(None) is None:
         where, _ = connect.located(None)
-        found = None if connect.is_fleet(where) else dev_server.find(file_of(where))
+        found = None if connect.is_fleet(where) else dev_server.find_living(file_of(where))
         if found is None or not await found.answers(connect.own_token()):
             raise UsageError(
                 "A run's page is on a server, and no `holdfast dev` answers for this store. Start one, or set HOLDFAST_URL to"
