@@ -99,33 +99,45 @@ async def of_owner(control: Control, tenant: str, team: str | None) -> BudgetRow
     }
 
 
-class BudgetLimitRow(TypedDict):
-    """A limit on what a tenant or a team may spend in each day or month, and the use of the current one."""
+class OwnedLimit(TypedDict):
+    """A limit on what a tenant or a team may spend in each day or month."""
 
     tenant: Annotated[str, doc("Tenant whose limit it is.")]
     team: Annotated[str | None, doc("Team whose limit it is; null for the whole tenant.")]
     period: Annotated[Period, doc("Period of the limit, in UTC.")]
     limit_usd: Annotated[Dollars | None, doc("The limit; null if tokens are limited.")]
-    settled_usd: Annotated[Dollars | None, doc("Dollars that calls have cost; null if tokens are limited.")]
-    held_usd: Annotated[Dollars | None, doc("Dollars that are reserved for calls in flight; null if tokens are limited.")]
-    in_doubt_usd: Annotated[Dollars | None, doc("Dollars that calls of unknown cost may have cost; null for tokens.")]
     max_tokens: Annotated[int | None, doc("The limit in tokens; null if dollars are limited.")]
     used_tokens: Annotated[int | None, doc("Tokens that are used, reserved or in doubt; null if dollars are limited.")]
 
 
-def of_limit(owner: OwnerOfBudget, row: ScopeRow) -> BudgetLimitRow:
-    """Return the row of a limit, with the books of its current day or month."""
+def _owned_limit(owner: OwnerOfBudget, row: ScopeRow) -> OwnedLimit:
     is_money = not counts_tokens(row.scope)
     return {
         "tenant": owner.tenant,
         "team": owner.team,
         "period": owner.period,
         "limit_usd": maybe_usd(row.limit) if is_money else None,
+        "max_tokens": None if is_money else row.limit,
+        "used_tokens": None if is_money else row.used,
+    }
+
+
+class BudgetLimitRow(OwnedLimit):
+    """A limit on what a tenant or a team may spend in each day or month, and the use of the current one."""
+
+    settled_usd: Annotated[Dollars | None, doc("Dollars that calls have cost; null if tokens are limited.")]
+    held_usd: Annotated[Dollars | None, doc("Dollars that are reserved for calls in flight; null if tokens are limited.")]
+    in_doubt_usd: Annotated[Dollars | None, doc("Dollars that calls of unknown cost may have cost; null for tokens.")]
+
+
+def of_limit(owner: OwnerOfBudget, row: ScopeRow) -> BudgetLimitRow:
+    """Return the row of a limit, with the books of its current day or month."""
+    is_money = not counts_tokens(row.scope)
+    return {
+        **_owned_limit(owner, row),
         "settled_usd": usd(row.settled) if is_money else None,
         "held_usd": usd(row.held) if is_money else None,
         "in_doubt_usd": usd(row.in_doubt) if is_money else None,
-        "max_tokens": None if is_money else row.limit,
-        "used_tokens": None if is_money else row.used,
     }
 
 
@@ -336,17 +348,11 @@ def of_extra_cost(row: ExtraSum, by: Collection[str]) -> ExtraCostRow:
     }
 
 
-class ForecastRow(TypedDict):
+class ForecastRow(OwnedLimit):
     """A limit of a tenant or a team with the expected use of its current day or month."""
 
-    tenant: Annotated[str, doc("Tenant whose limit it is.")]
-    team: Annotated[str | None, doc("Team whose limit it is; null for the whole tenant.")]
-    period: Annotated[Period, doc("Period of the limit, in UTC.")]
-    limit_usd: Annotated[Dollars | None, doc("The limit; null if tokens are limited.")]
     used_usd: Annotated[Dollars | None, doc("Dollars that are spent, reserved or in doubt; null if tokens are limited.")]
     expected_usd: Annotated[Dollars | None, doc("Dollars expected at the end of the period; null if tokens are limited.")]
-    max_tokens: Annotated[int | None, doc("The limit in tokens; null if dollars are limited.")]
-    used_tokens: Annotated[int | None, doc("Tokens that are used, reserved or in doubt; null if dollars are limited.")]
     expected_tokens: Annotated[int | None, doc("Tokens expected at the end of the period; null if dollars are limited.")]
     reached_at: Annotated[Time | None, doc("When the limit is expected to be reached; null if not within the period.")]
     ends_at: Annotated[Time, doc("End of the day or month.")]
@@ -364,14 +370,9 @@ def of_forecast(owner: OwnerOfBudget, row: ScopeRow, ends_at_ms: int, forecast: 
     """Return the row of a limit with its forecast."""
     is_money = not counts_tokens(row.scope)
     return {
-        "tenant": owner.tenant,
-        "team": owner.team,
-        "period": owner.period,
-        "limit_usd": maybe_usd(row.limit) if is_money else None,
+        **_owned_limit(owner, row),
         "used_usd": usd(row.used) if is_money else None,
         "expected_usd": usd(forecast.expected) if is_money else None,
-        "max_tokens": None if is_money else row.limit,
-        "used_tokens": None if is_money else row.used,
         "expected_tokens": None if is_money else forecast.expected,
         "reached_at": iso(forecast.reached_at_ms),
         "ends_at": iso(ends_at_ms),
