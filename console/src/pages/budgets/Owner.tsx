@@ -1,4 +1,3 @@
-import { Link } from "react-router";
 import type { Body } from "@/api/bodies";
 import { useCaller } from "@/api/caller";
 import type { Schemas } from "@/api/client";
@@ -6,11 +5,11 @@ import { useCommand, useRow } from "@/api/queries";
 import { Balance } from "@/pages/budgets/Balance";
 import { Days } from "@/pages/budgets/Days";
 import { Limits } from "@/pages/budgets/Limits";
-import { FormAction } from "@/parts/Action";
 import { FilterFields } from "@/parts/FilterFields";
 import { type Filter, useFilters } from "@/parts/filters";
+import { LimitsForm } from "@/parts/LimitsForm";
 import { Money } from "@/parts/Money";
-import { shortRun } from "@/parts/runs";
+import { RunLink } from "@/parts/RunLink";
 import { State } from "@/parts/State";
 import { Status } from "@/parts/Status";
 
@@ -92,10 +91,7 @@ function BookCard({ book, tenant, team }: BookProps) {
           <ul className="plain-list">
             {book.waiting.map((each) => (
               <li key={each.run_id}>
-                <Link to={`/runs/${each.run_id}`}>
-                  <code>{shortRun(each.run_id)}</code>
-                </Link>{" "}
-                wants{" "}
+                <RunLink run={each.run_id} /> wants{" "}
                 {each.wanted_usd === undefined ? (
                   `${count(each.wanted_tokens ?? 0)} tokens`
                 ) : (
@@ -116,25 +112,16 @@ function count(value: number): string {
 
 function SetLimit({ book, tenant, team }: BookProps) {
   const command = useCommand("/api/v1/budgets", { touches: ["/api/v1/budgets"] });
-  const initial = {
-    ...(book.limit_usd === null ? {} : { limit_usd: book.limit_usd }),
-    ...(book.max_tokens === null ? {} : { max_tokens: book.max_tokens }),
-  };
   return (
-    <FormAction
+    <LimitsForm
       label="Set the limit…"
       needs="admin"
       title={`Limit of each ${book.period} for ${team ? `team ${team} of ${tenant}` : `tenant ${tenant}`}`}
       words={`It holds for all runs together, from now on, in each ${book.period} (UTC). Calls that do not fit wait; leave a field empty for no limit.`}
       command={command}
-      initial={initial}
-      schema={{
-        type: "object",
-        properties: {
-          limit_usd: { type: "string", title: "Dollars", pattern: "^\\d+(\\.\\d{1,9})?$" },
-          max_tokens: { type: "integer", title: "Tokens, sent and returned together", minimum: 0 },
-        },
-      }}
+      dollars={{ field: "limit_usd", title: "Dollars" }}
+      leastTokens={0}
+      now={{ usd: book.limit_usd, tokens: book.max_tokens }}
       submit="Set the limit"
       consequence={() => (
         <>
@@ -143,18 +130,13 @@ function SetLimit({ book, tenant, team }: BookProps) {
           admitted.
         </>
       )}
-      run={async (value) => {
-        const given = value as { limit_usd?: string; max_tokens?: number };
+      run={async (usd, tokens) => {
         const about = { tenant, period: book.period, ...(team ? { team } : {}) };
-        const money: Body<"/api/v1/budgets"> = { ...about, ...(given.limit_usd ? { limit_usd: given.limit_usd } : {}) };
+        const money: Body<"/api/v1/budgets"> = { ...about, ...(usd ? { limit_usd: usd } : {}) };
         const answer = await command.run({ body: money });
-        if (answer === undefined || given.max_tokens === initial.max_tokens) return answer;
-        const tokens = {
-          ...about,
-          in_tokens: true,
-          ...(given.max_tokens === undefined ? {} : { max_tokens: given.max_tokens }),
-        };
-        return command.run({ body: tokens as Body<"/api/v1/budgets"> });
+        if (answer === undefined || tokens === (book.max_tokens ?? undefined)) return answer;
+        const limit = { ...about, in_tokens: true, ...(tokens === undefined ? {} : { max_tokens: tokens }) };
+        return command.run({ body: limit as Body<"/api/v1/budgets"> });
       }}
     />
   );

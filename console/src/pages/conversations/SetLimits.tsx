@@ -1,32 +1,26 @@
 import { useCommand } from "@/api/queries";
 import type { Whole } from "@/pages/conversations/words";
-import { FormAction } from "@/parts/Action";
+import { LimitsForm } from "@/parts/LimitsForm";
 
 /** Changes what all runs of a conversation together may spend. Opening it again with limits is how the API does that. */
 export function SetLimits({ row }: { row: Whole }) {
   const command = useCommand("/api/v1/conversations", { touches: ["/api/v1/conversations/{name}"] });
-  const initial = {
-    ...(row.limit_usd === null ? {} : { cost_limit_usd: row.limit_usd }),
-    ...(row.max_tokens === null ? {} : { max_tokens: row.max_tokens }),
-  };
   return (
-    <FormAction
+    <LimitsForm
       label="Set limits…"
       needs="operator"
       title="Limits of this conversation"
       words="They hold for all of its runs together, from now on. A reply that waits for money goes on when it fits. A field left empty stays as it is."
       command={command}
-      initial={initial}
-      schema={{
-        type: "object",
-        properties: {
-          cost_limit_usd: { type: "string", title: "Cost limit, in dollars", pattern: "^\\d+(\\.\\d{1,9})?$" },
-          max_tokens: { type: "integer", title: "Tokens, sent and returned together", minimum: 1 },
-        },
-      }}
+      dollars={{ field: "cost_limit_usd", title: "Cost limit, in dollars" }}
+      leastTokens={1}
+      now={{ usd: row.limit_usd, tokens: row.max_tokens }}
       submit="Set the limits"
-      run={(value) => {
-        const limits = value as { cost_limit_usd?: string; max_tokens?: number };
+      run={(usd, tokens) => {
+        const limits = {
+          ...(usd === undefined ? {} : { cost_limit_usd: usd }),
+          ...(tokens === undefined ? {} : { max_tokens: tokens }),
+        };
         return command.run({ body: { name: row.name, workflow: row.agent, tenant: row.tenant, ...limits } });
       }}
     />

@@ -1,10 +1,10 @@
-import { Link } from "react-router";
 import { useList } from "@/api/queries";
 import type { Whole } from "@/pages/inbox/words";
 import { CopyButton } from "@/parts/CopyButton";
 import { ForeignText } from "@/parts/ForeignText";
 import { Money } from "@/parts/Money";
-import { shortRun, startKey } from "@/parts/runs";
+import { RunLink } from "@/parts/RunLink";
+import { startKey } from "@/parts/runs";
 import { Status } from "@/parts/Status";
 import { Time } from "@/parts/Time";
 
@@ -108,10 +108,8 @@ export function GateFacts({ gate }: { gate: Whole }) {
           ) : null}
           <dt>Run</dt>
           <dd>
-            <Link to={`/runs/${gate.run_id}`}>
-              <code>{shortRun(gate.run_id)}</code>
-            </Link>{" "}
-            <CopyButton text={gate.run_id} label="Copy the run's id" /> {run ? <Status status={run.status} /> : null}
+            <RunLink run={gate.run_id} /> <CopyButton text={gate.run_id} label="Copy the run's id" />{" "}
+            {run ? <Status status={run.status} /> : null}
           </dd>
           {gate.step ? (
             <>

@@ -1,4 +1,4 @@
-import { Link, useSearchParams } from "react-router";
+import { useSearchParams } from "react-router";
 import { useCaller } from "@/api/caller";
 import type { Schemas } from "@/api/client";
 import { type Row, useList, useRow } from "@/api/queries";
@@ -12,6 +12,7 @@ import { Duration } from "@/parts/Time";
 import { WhyWaits } from "@/parts/WhyWaits";
 import { addressOfWhy } from "@/parts/why";
 import "./Queue.css";
+import { RunLink } from "@/parts/RunLink";
 
 type Step = Schemas["QueueRow"];
 const EVERY_MS = 2_000;
@@ -153,10 +154,7 @@ function Admission() {
       {row.cap === null ? "" : ` of ${row.cap.toLocaleString("en-US")}`}
       {first ? (
         <>
-          , {row.waiting.length.toLocaleString("en-US")} wait for a place, first{" "}
-          <Link to={`/runs/${first}`}>
-            <code>{shortRun(first)}</code>
-          </Link>
+          , {row.waiting.length.toLocaleString("en-US")} wait for a place, first <RunLink run={first} />
         </>
       ) : null}
     </span>

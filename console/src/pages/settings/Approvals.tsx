@@ -1,9 +1,8 @@
-import { Link } from "react-router";
 import { type Row, useCommand } from "@/api/queries";
 import { ConfirmAction } from "@/parts/Action";
 import { ForeignText } from "@/parts/ForeignText";
 import { List } from "@/parts/ListPage";
-import { shortRun } from "@/parts/runs";
+import { RunLink } from "@/parts/RunLink";
 import { Status } from "@/parts/Status";
 import type { Column } from "@/parts/Table";
 import { Time } from "@/parts/Time";
@@ -40,13 +39,7 @@ const COLUMNS: readonly Column<Approval>[] = [
     title: "Of",
     width: "minmax(0, 1fr)",
     cell: (row) =>
-      row.run_id ? (
-        <Link to={`/runs/${row.run_id}`}>
-          <code>{shortRun(row.run_id)}</code>
-        </Link>
-      ) : (
-        <ForeignText text={row.workflow ?? "every workflow"} />
-      ),
+      row.run_id ? <RunLink run={row.run_id} /> : <ForeignText text={row.workflow ?? "every workflow"} />,
   },
   {
     name: "used",

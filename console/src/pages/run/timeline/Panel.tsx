@@ -7,6 +7,7 @@ import { CopyButton } from "@/parts/CopyButton";
 import { ForeignText } from "@/parts/ForeignText";
 import { Money } from "@/parts/Money";
 import { duration } from "@/parts/moment";
+import { RunLink } from "@/parts/RunLink";
 import { shortRun } from "@/parts/runs";
 import { Status } from "@/parts/Status";
 import { Duration, Time } from "@/parts/Time";
@@ -109,10 +110,7 @@ function OfRun({ run }: { run: RunWhole }) {
         ) : null}
         {run.forked_from ? (
           <Fact name="forked from">
-            <Link to={`/runs/${run.forked_from.run_id}`}>
-              <code>{shortRun(run.forked_from.run_id)}</code>
-            </Link>{" "}
-            <span className="faint">at {run.forked_from.step}</span>
+            <RunLink run={run.forked_from.run_id} /> <span className="faint">at {run.forked_from.step}</span>
           </Fact>
         ) : null}
         {run.reason ? <Fact name="reason">{run.reason.replaceAll("_", " ")}</Fact> : null}
