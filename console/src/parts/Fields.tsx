@@ -47,6 +47,9 @@ export function Fields(props: Props) {
       </fieldset>
     );
   }
+  if (kind === "list" && Array.isArray(value) && schema.uniqueItems) {
+    return <Choices {...props} schema={schema} chosen={value} />;
+  }
   if (kind === "list" && Array.isArray(value)) return <List {...props} schema={schema} items={value} />;
   if ((kind === "object" || kind === "list") && (value === undefined || value === null)) {
     return (
@@ -95,6 +98,38 @@ function List({ schema, items, root, onChange, pointer, errors, name }: Props & 
           Add an item
         </button>
       </div>
+    </fieldset>
+  );
+}
+
+/** A list of different values that are known: a box each. */
+function Choices({ schema, chosen, onChange, pointer, errors, name }: Props & { schema: Schema; chosen: unknown[] }) {
+  const id = useId();
+  const choices = typeof schema.items === "object" ? (schema.items.oneOf ?? []) : [];
+  const words = errors.get(pointer);
+  return (
+    <fieldset aria-describedby={words ? `${id}-wrong` : undefined}>
+      <legend>{labelOf(schema, name)}</legend>
+      <div className="form-choices">
+        {choices.map((each) => (
+          <label className="form-check" key={write(each.const)}>
+            <input
+              type="checkbox"
+              checked={chosen.includes(each.const)}
+              aria-invalid={words !== undefined}
+              onChange={(event) =>
+                onChange(
+                  choices
+                    .map((other) => other.const)
+                    .filter((other) => (other === each.const ? event.target.checked : chosen.includes(other))),
+                )
+              }
+            />
+            {each.title ?? String(each.const)}
+          </label>
+        ))}
+      </div>
+      <Wrong id={id} words={words} />
     </fieldset>
   );
 }

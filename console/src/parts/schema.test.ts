@@ -47,6 +47,18 @@ test("a pattern of our own forms is said in words", () => {
   expect(check("0.50", amount, amount).size).toBe(0);
 });
 
+test("of different values that are known at least one is chosen", () => {
+  const kinds: Schema = {
+    type: "array",
+    uniqueItems: true,
+    minItems: 1,
+    items: { oneOf: [{ const: "a", title: "A" }] },
+  };
+  expect(fieldOf(kinds, kinds).kind).toBe("list");
+  expect([...check([], kinds, kinds).values()]).toEqual(["Choose at least one."]);
+  expect(check(["a"], kinds, kinds).size).toBe(0);
+});
+
 test("a number stays a number, and what is none is kept as typed", () => {
   expect(number("18.40")).toBe(18.4);
   expect(number("")).toBeUndefined();

@@ -26,6 +26,7 @@ export interface Schema {
   maxLength?: number;
   minItems?: number;
   maxItems?: number;
+  uniqueItems?: boolean;
   pattern?: string;
 }
 
@@ -183,6 +184,7 @@ function wrongWith(value: unknown, schema: Schema, kind: Kind): string | null {
   }
   if (kind === "number" || kind === "integer") return "This is not a number.";
   if (kind === "list" && Array.isArray(value)) {
+    if (schema.uniqueItems && schema.minItems === 1 && value.length === 0) return "Choose at least one.";
     if (schema.minItems !== undefined && value.length < schema.minItems) return `At least ${schema.minItems} items.`;
     if (schema.maxItems !== undefined && value.length > schema.maxItems) return `At most ${schema.maxItems} items.`;
   }

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import os
+import shlex
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from tests.e2e.console.conftest import MOST_MS, findings
+from tests.e2e.console.conftest import MOST_MS, Errors, findings
 from tests.e2e.console.server import DevServer
 from tests.tools.server import Server, says
 
@@ -19,7 +24,12 @@ url = "{url}/in"
 secrets = ["OPS_SECRET"]
 allow_private = ["127.0.0.0/8"]
 tenants = ["default"]
+
+[notifications.trouble]
+occasions = ["dead_letter"]
+channel = "ops"
 """
+SECRETS = {"OPS_SECRET": "whsec_" + "bmV3LW5ldy1uZXctbmV3LW5ldy1uZXctbmV3"}
 RULE = {"name": "ends", "occasions": ["run_completed"], "channel": "ops", "digest_s": 0, "workflows": ["moment"]}
 
 
@@ -33,7 +43,7 @@ def receiver() -> Iterator[Server]:
 def dev(tmp_path_factory: pytest.TempPathFactory, receiver: Server) -> Iterator[DevServer]:
     folder = tmp_path_factory.mktemp("notifications")
     (folder / "holdfast.toml").write_text(TOML.format(url=receiver.url))
-    server = DevServer(folder, OPS_SECRET="whsec_" + "bmV3LW5ldy1uZXctbmV3LW5ldy1uZXctbmV3")
+    server = DevServer(folder, **SECRETS)
     try:
         yield server
     finally:
@@ -77,4 +87,66 @@ def test_a_message_that_was_given_up_is_sent_again(dev: DevServer, receiver: Ser
     page.get_by_role("link", name="Rules").click()
     page.get_by_role("button", name="Remove…").click()
     page.get_by_role("button", name="Remove the rule").click()
-    page.get_by_text("Set a rule with").wait_for()
+    page.get_by_role("button", name="Remove…").wait_for(state="hidden")
+
+
+def test_a_rule_is_set_with_an_error_at_its_field_tested_changed_and_removed(
+    dev: DevServer, receiver: Server, open_page: Callable[..., Any], errors: Errors
+) -> None:
+    errors.expected.append("422")
+    page = open_page(viewport={"width": 1280, "height": 900})
+    page.goto(f"{dev.address}/notifications?of=rules")
+    table = page.get_by_role("table")
+    of_file = table.get_by_role("row").filter(has_text="trouble")
+    of_file.get_by_text("holdfast.toml").wait_for()
+    assert of_file.get_by_role("button").all_inner_texts() == ["Test…"]
+    page.get_by_role("button", name="New rule…").click()
+    form = page.get_by_role("dialog")
+    form.get_by_role("button", name="Set the rule").click()
+    form.get_by_text("Choose at least one.").wait_for()
+    assert findings(page) == []
+    form.get_by_label("Name", exact=True).fill("failures")
+    form.get_by_label("A run failed").check()
+    form.get_by_label("A person is asked").check()
+    form.get_by_role("button", name="Add Workflow filter").click()
+    form.get_by_role("button", name="Add an item").click()
+    form.get_by_label("Workflow filter 1", exact=True).fill("order*")
+    form.get_by_label("Title (optional)", exact=True).fill("{secret}")
+    form.get_by_label("Send a test message").check()
+    form.get_by_role("button", name="Set the rule").click()
+    form.locator(".form-error").get_by_text("{secret} cannot be used in a template").wait_for()
+    form.get_by_label("Title (optional)", exact=True).fill("{workflow}: it's {reason}")
+    line = form.get_by_text("holdfast notifications set").inner_text()
+    for width in (390, 1280):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert findings(page) == []
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+    before = len(receiver.asked)
+    form.get_by_role("button", name="Set the rule").click()
+    form.wait_for(state="hidden")
+    table.get_by_text("A person is asked · A run failed").wait_for()
+    (rule,) = [each for each in dev.request("GET", "/notifications/rules")["rows"] if each["name"] == "failures"]
+    assert (rule["occasions"], rule["workflows"]) == (["gate_opened", "run_failed"], ["order*"])
+    late_s = time.monotonic() + MOST_MS / 1000
+    while len(receiver.asked) == before:
+        assert time.monotonic() < late_s, "no test message came"
+        time.sleep(0.05)
+    tested = json.loads(receiver.asked[-1].body)
+    assert (tested["type"], tested["data"]["title"]) == ("holdfast.test", ": it's test")
+    words = [sys.executable, "-m", "holdfast", *shlex.split(line)[1:], "--json", "--store", str(dev.folder / "runs.db")]
+    typed = subprocess.run(words, cwd=dev.folder, env=os.environ | SECRETS, capture_output=True, text=True, timeout=60)
+    assert typed.returncode == 0, typed.stderr
+    same = json.loads(typed.stdout)
+    assert {**same, "set_at": None, "by": None} == {**rule, "set_at": None, "by": None}, "the command sets the same rule"
+    mine = table.get_by_role("row").filter(has_text="failures")
+    mine.get_by_role("button", name="Change…").click()
+    assert form.get_by_label("A run failed").is_checked()
+    form.get_by_label("A person is asked").uncheck()
+    form.get_by_role("button", name="Change the rule").click()
+    form.wait_for(state="hidden")
+    mine.get_by_text("A run failed", exact=True).wait_for()
+    (rule,) = [each for each in dev.request("GET", "/notifications/rules")["rows"] if each["name"] == "failures"]
+    assert (rule["occasions"], rule["title"]) == (["run_failed"], "{workflow}: it's {reason}")
+    mine.get_by_role("button", name="Remove…").click()
+    page.get_by_role("button", name="Remove the rule").click()
+    mine.wait_for(state="hidden")

@@ -1,19 +1,20 @@
 import { useState } from "react";
-import { Link } from "react-router";
+import { useCaller } from "@/api/caller";
 import { type Row, useCommand, useList } from "@/api/queries";
+import { OCCASIONS, type Rule } from "@/pages/notifications/rule";
+import { SetRule } from "@/pages/notifications/SetRule";
 import { ActionButton, ConfirmDialog } from "@/parts/Action";
 import { ForeignText } from "@/parts/ForeignText";
 import type { Filter } from "@/parts/filters";
 import { List } from "@/parts/ListPage";
 import { Page } from "@/parts/Page";
-import { shortRun } from "@/parts/runs";
+import { RunLink } from "@/parts/RunLink";
 import { Status } from "@/parts/Status";
 import type { Column } from "@/parts/Table";
 import { Tabs, useTab } from "@/parts/Tabs";
 import { Time } from "@/parts/Time";
 
 type Delivery = Row<"/api/v1/notifications/deliveries">;
-type Rule = Row<"/api/v1/notifications/rules">;
 type Channel = Row<"/api/v1/notifications/channels">;
 
 const EVERY_MS = 5_000;
@@ -34,8 +35,9 @@ export default function Notifications() {
     ],
   } as const;
   const tab = useTab(tabs);
+  const isForAll = useCaller()?.tenant === null;
   return (
-    <Page title="Notifications">
+    <Page title="Notifications" actions={tab === "rules" ? <SetRule label="New rule…" isForAll={isForAll} /> : null}>
       <Tabs label="Notifications" {...tabs} />
       {tab === "rules" ? <Rules /> : tab === "channels" ? <Channels /> : <Messages />}
     </Page>
@@ -101,14 +103,7 @@ function Messages() {
       name: "run",
       title: "Run",
       width: "110px",
-      cell: (row) =>
-        row.run_id ? (
-          <Link to={`/runs/${row.run_id}`}>
-            <code>{shortRun(row.run_id)}</code>
-          </Link>
-        ) : (
-          "–"
-        ),
+      cell: (row) => (row.run_id ? <RunLink run={row.run_id} /> : "–"),
     },
     { name: "attempts", title: "Tries", width: "60px", isNumber: true, narrow: "none", cell: (row) => row.attempts },
     {
@@ -162,6 +157,7 @@ function Messages() {
 function Rules() {
   const [removing, setRemoving] = useState<Rule | null>(null);
   const [testing, setTesting] = useState<Rule | null>(null);
+  const isForAll = useCaller()?.tenant === null;
   const remove = useCommand("/api/v1/notifications/rules/{name}", { method: "delete" });
   const test = useCommand("/api/v1/notifications/rules/{name}/test");
   const columns: readonly Column<Rule>[] = [
@@ -179,9 +175,9 @@ function Rules() {
     {
       name: "occasions",
       title: "Notifies of",
-      width: "minmax(0, 1.6fr)",
+      width: "minmax(0, 2.4fr)",
       narrow: "main",
-      cell: (row) => row.occasions.join(", ").replaceAll("_", " "),
+      cell: (row) => row.occasions.map((each) => OCCASIONS[each]).join(" · "),
     },
     {
       name: "channel",
@@ -203,15 +199,26 @@ function Rules() {
       narrow: "none",
       cell: (row) => <ForeignText text={only(row)} />,
     },
-    { name: "set", title: "Set", width: "104px", narrow: "none", cell: (row) => <Time at={row.set_at} /> },
+    {
+      name: "set",
+      title: "Set",
+      width: "110px",
+      narrow: "none",
+      cell: (row) => (row.source === "file" ? <code>holdfast.toml</code> : <Time at={row.set_at} />),
+    },
     {
       name: "act",
       title: "",
-      width: "190px",
+      width: "260px",
       cell: (row) => (
         <span className="line">
           <ActionButton label="Test…" needs="admin" onClick={() => setTesting(row)} />
-          <ActionButton label="Remove…" needs="admin" look="danger" onClick={() => setRemoving(row)} />
+          {row.source === "file" ? null : (
+            <>
+              <SetRule label="Change…" row={row} isForAll={isForAll} />
+              <ActionButton label="Remove…" needs="admin" look="danger" onClick={() => setRemoving(row)} />
+            </>
+          )}
         </span>
       ),
     },
@@ -229,7 +236,8 @@ function Rules() {
         every={EVERY_MS}
         hint={
           <>
-            Set a rule with <code>holdfast notifications set</code>. Rules of <code>holdfast.toml</code> are not listed.
+            A rule says who is notified of what. It needs a channel of <code>holdfast.toml</code>, which can have rules
+            too.
           </>
         }
       />
