@@ -146,7 +146,7 @@ class Allowances(ControlBase):
         """
         clock, steps = self.runtime.clock, 0
         until_s = clock.monotonic_s() + within_s
-        while not await count_some(self.store):
+        while not await count_some(self.runtime.store):  # also for one who reads for a tenant
             steps += 1
             if steps >= _STEPS and clock.monotonic_s() >= until_s:
                 return False
