@@ -301,12 +301,20 @@ def commands(patterns: dict[str, str], big: str) -> list[tuple[str, ...]]:
         ("schedules", "list"),
         ("supervisors", "list"),
         ("costs", "show"),
+        ("costs", "summary"),
+        ("costs", "labels", "--key", "stage"),
+        ("costs", "runs"),
+        ("costs", "extra"),
+        ("costs", "forecast"),
+        ("notifications", "list"),
+        ("sessions", "list"),
         ("store", "status"),
         ("doctor",),
         ("audit", "list"),
     ]
     each = [("runs", verb, run) for verb in ("show", "explain", "events") for run in (asks, done_, broken_, big)]
-    return [*lists, *each, ("queue", "why", patterns["placed"])]
+    all_ = [("runs", "show", big, how) for how in ("--operations", "--trace")]
+    return [*lists, *each, *all_, ("queue", "why", patterns["placed"])]
 
 
 def here_s(words: Sequence[str]) -> tuple[float, float, str]:
@@ -347,7 +355,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--runs", type=int, default=1_000_000)
     parser.add_argument("--store", choices=["sqlite", "postgres", "all"], default="all")
-    parser.add_argument("--long-steps", type=int, default=4_000)
+    parser.add_argument("--long-steps", type=int, default=12_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--keep", type=Path, help="Folder of a store that is filled once and measured again.")

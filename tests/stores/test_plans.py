@@ -116,3 +116,20 @@ async def test_counting_costs_reads_the_runs_with_new_events_and_no_others(tmp_p
         with contextlib.closing(apsw.Connection(str(file))) as db:
             steps = [row[3] for row in db.execute(f"explain query plan {statements('sqlite')[name]}", bound)]
         assert not [step for step in steps if step.startswith(("SCAN runs", "SCAN events", "SCAN counted"))], steps
+
+
+async def test_a_months_events_are_read_of_its_first_and_last_runs_only(tmp_path: Path) -> None:
+    file = tmp_path / "plans.db"
+    wf = Workflow("plain")
+    wf.node("do")(task(lambda state: 1))
+    async with Engine.open(f"sqlite:///{file}", execute=False) as engine:
+        for _ in range(10):
+            await engine.start(wf)
+    with contextlib.closing(apsw.Connection(str(file))) as db:
+        month, bounds = statements("sqlite")["month"], ("0", "g")
+        ((events,),) = db.execute("select count(*) from events").fetchall()
+        assert db.execute(month, (*bounds, 10)).fetchall() == [(10, 10, events, 10, 0, 0, 0, 1)], "exact where there are few"
+        assert db.execute(month, (*bounds, 2)).fetchall() == [(10, 10, events, 4, 0, 0, 0, 1)]
+        steps = [row[3] for row in db.execute(f"explain query plan {month}", (*bounds, 2))]
+    assert "SCAN runs USING INDEX runs_unended" in steps, "of a month of many runs those that have not ended are looked up"
+    assert not [step for step in steps if step == "SCAN runs"], steps

@@ -6,19 +6,23 @@ Never here: an implementation, a default, a wire format.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 
 from holdfast.core.values.ids import RunId, SessionId
 from holdfast.core.views.projection import RunRow
 
+MAX_MONTH_READ: Final = 20_000
+"""Runs at each end of a month whose events are read: a look at a large store takes no longer."""
+
 
 class MonthStatus(msgspec.Struct, frozen=True):
     """The runs that were started in a month of UTC (`2026-09`), and where their histories are.
 
     `state`: open (in the tables), archived, pruned (removed for good), or partly archived, where an archiving was interrupted
-    or something was written after it. `stored_bytes` is their size on the disk, None if unknown.
+    or something was written after it. `stored_bytes` is their size on the disk, None if unknown. Of more than 2 *
+    `MAX_MONTH_READ` runs `events` is an estimate.
     """
 
     month: str
@@ -27,6 +31,7 @@ class MonthStatus(msgspec.Struct, frozen=True):
     unended: int
     events: int
     stored_bytes: int | None
+    is_estimate: bool = False
 
 
 class SessionStatus(msgspec.Struct, frozen=True):

@@ -22,7 +22,7 @@ from holdfast.errors import MonthHeld, UsageError
 
 if TYPE_CHECKING:
     from holdfast.engine.background.stuck import StuckRun
-    from holdfast.ports import Administration, RemovedData, StoreStatus
+    from holdfast.ports import Administration, MonthStatus, RemovedData, StoreStatus
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -78,7 +78,7 @@ def _show(standing: StoreStatus, store: str | None) -> None:
     if standing.months:
         terminal.show("\nMonths, by when their runs were started")
         lines = [
-            (each.month, str(each.runs), str(each.unended), str(each.events), _size(each.stored_bytes), each.state)
+            (each.month, str(each.runs), str(each.unended), _events(each), _size(each.stored_bytes), each.state)
             for each in standing.months
         ]
         table.show(MONTHS, lines)
@@ -89,6 +89,10 @@ def _show(standing: StoreStatus, store: str | None) -> None:
             for each in standing.sessions
         ]
         table.show(PROCESSES, lines2)
+
+
+def _events(month: MonthStatus) -> str:
+    return f"about {month.events}" if month.is_estimate else str(month.events)
 
 
 def _tables(standing: StoreStatus, store: str | None) -> str:
@@ -127,6 +131,7 @@ def _plain(standing: StoreStatus) -> dict[str, Any]:
                 "runs": each.runs,
                 "unended": each.unended,
                 "events": each.events,
+                "is_estimate": each.is_estimate,
                 "stored_bytes": each.stored_bytes,
             }
             for each in standing.months

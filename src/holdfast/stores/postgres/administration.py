@@ -23,6 +23,7 @@ from holdfast.ports import (
     StoreStatus,
     TableCondition,
 )
+from holdfast.ports.administration import MAX_MONTH_READ
 from holdfast.stores.canary import Canary, expect_at_rest, sealed_of, without_keys
 from holdfast.stores.month import Month, state
 from holdfast.stores.postgres.address import Address
@@ -174,7 +175,7 @@ class PostgresAdministration:
         months = await self._months_with_runs()
         sizes = await self._partition_sizes()
         rows = await self._db.fetch(
-            self._sql["months"], [month.first for month in months], [month.next.first for month in months]
+            self._sql["months"], [month.first for month in months], [month.next.first for month in months], MAX_MONTH_READ
         )
         return [_month(months[row["place"] - 1], row, sizes) for row in rows]
 
@@ -203,8 +204,8 @@ def _is_readable(now: AppliedMigrations | None) -> bool:
 
 
 def _month(month: Month, row: Any, sizes: dict[str, int]) -> MonthStatus:
-    _, runs, unended, events, archived, pruned, archive_bytes = row
+    _, runs, unended, events, read, archived, pruned, archive_bytes = row
     parts = [part(table, month) for table in PARTITIONED]
     in_tables = sum(sizes.get(each, 0) for each in parts)
     found = state(runs, archived, pruned, is_in_tables=parts[0] in sizes)
-    return MonthStatus(str(month), found, runs, unended, events, in_tables + archive_bytes)
+    return MonthStatus(str(month), found, runs, unended, events, in_tables + archive_bytes, read < runs)

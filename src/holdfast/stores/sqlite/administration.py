@@ -21,6 +21,7 @@ from holdfast.core.views.sealing import PLAIN, Sealing
 from holdfast.errors import StoreError, StoreUnreadable, UsageError
 from holdfast.platform import privacy
 from holdfast.ports import BlobPlace, LeaseCondition, MonthStatus, RemovedData, SessionStatus, StoreCondition, StoreStatus
+from holdfast.ports.administration import MAX_MONTH_READ
 from holdfast.stores.canary import Canary, expect_at_rest, sealed_of, without_keys
 from holdfast.stores.month import Month, state
 from holdfast.stores.sqlite.connection import explain
@@ -151,11 +152,11 @@ def _months(db: apsw.Connection) -> Iterator[MonthStatus]:
 
 
 def _month(db: apsw.Connection, month: Month) -> MonthStatus:
-    ((runs, unended, events, archived, pruned, archive_bytes, is_in_tables),) = rows(
-        db, "month", (month.first, month.next.first)
+    ((runs, unended, events, read, archived, pruned, archive_bytes, is_in_tables),) = rows(
+        db, "month", (month.first, month.next.first, MAX_MONTH_READ)
     )
     found = state(runs, archived, pruned, is_in_tables=is_in_tables)
-    return MonthStatus(str(month), found, runs, unended, events, None if is_in_tables else archive_bytes)
+    return MonthStatus(str(month), found, runs, unended, events, None if is_in_tables else archive_bytes, read < runs)
 
 
 def back_up(db: apsw.Connection, file: Path) -> int:

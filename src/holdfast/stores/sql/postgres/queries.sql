@@ -831,17 +831,33 @@ order by tenant, name, part limit $5
 -- --- Standing --------------------------------------------------------------------------------------------------------
 
 -- name: months
--- Runs by the months in which they were started.
+-- Runs by the months in which they were started. Where there are many, the events of all are taken to be like those of the first
+-- and the last $3, which are read. Those that have not ended are read by the index of these.
+with open as materialized (select run from holdfast.runs where ended_at_ms is null)
 select
-    place::integer, count(runs.run) as runs, count(*) filter (where runs.run is not null and ended_at_ms is null) as unended,
-    coalesce(sum(runs.seq), 0)::bigint as events,
-    count(archives.run) filter (where archives.seq >= runs.seq) as archived,
-    count(archives.run) filter (where archives.run is not null and sha256 is null) as pruned,
-    coalesce(sum(archives.stored_bytes) filter (where sha256 is not null), 0)::bigint as archive_bytes
+    place::integer, runs, unended, (runs * events / greatest(read, 1))::bigint as events, read, archived, pruned, archive_bytes
 from unnest($1::uuid[], $2::uuid[]) with ordinality as month (first, next, place)
-left join holdfast.runs on runs.run >= month.first and runs.run < month.next
-left join holdfast.archives on archives.run = runs.run
-group by place order by place
+cross join lateral (
+    select count(*) as runs from holdfast.runs where run >= month.first and run < month.next
+) as every
+cross join lateral (
+    select count(*) as unended from open where run >= month.first and run < month.next
+) as open_
+cross join lateral (
+    select count(*) as read, coalesce(sum(seq), 0) as events from (
+        (select run, seq from holdfast.runs where run >= month.first and run < month.next order by run limit $3)
+        union
+        (select run, seq from holdfast.runs where run >= month.first and run < month.next order by run desc limit $3)
+    ) as either
+) as ends
+cross join lateral (
+    select
+        count(*) filter (where archives.seq >= runs.seq) as archived, count(*) filter (where sha256 is null) as pruned,
+        coalesce(sum(archives.stored_bytes) filter (where sha256 is not null), 0)::bigint as archive_bytes
+    from holdfast.archives join holdfast.runs on runs.run = archives.run
+    where archives.run >= month.first and archives.run < month.next
+) as gone
+order by place
 
 -- name: partitions
 -- The partitions of a table, and what each takes on the disk.

@@ -515,14 +515,32 @@ delete from run_labels where run = ?
 -- --- Standing --------------------------------------------------------------------------------------------------------
 
 -- name: month
--- The runs of a month: how many, how many have not ended, their events, how many are archived to the end, how many of those
--- are removed for good, what the archives take; and whether anything of it is in the tables.
+-- The runs of a month: how many, how many have not ended, their events, how many runs those were read of, how many are archived to
+-- the end, how many of those are removed for good, what the archives take; and whether anything of it is in the tables. Where there
+-- are many runs, the events of all are taken to be like those of the first and the last ?3.
+with every as (select count(*) as runs from runs where run >= ?1 and run < ?2),
+ends as (
+    select count(*) as read, coalesce(sum(seq), 0) as events from (
+        select * from (select run, seq from runs where run >= ?1 and run < ?2 order by run limit ?3)
+        union
+        select * from (select run, seq from runs where run >= ?1 and run < ?2 order by run desc limit ?3)
+    )
+),
+gone as (
+    select
+        count(*) filter (where archives.seq >= runs.seq) as archived, count(*) filter (where sha256 is null) as pruned,
+        coalesce(sum(stored_bytes) filter (where sha256 is not null), 0) as stored_bytes
+    from archives cross join runs on runs.run = archives.run where archives.run >= ?1 and archives.run < ?2
+)
 select
-    count(*), sum(ended_at_ms is null), sum(runs.seq), count(*) filter (where archives.seq >= runs.seq),
-    count(*) filter (where archives.run is not null and sha256 is null),
-    coalesce(sum(stored_bytes) filter (where sha256 is not null), 0),
+    runs,
+    case
+        when runs <= ?3 then (select count(*) from runs where ended_at_ms is null and run >= ?1 and run < ?2)
+        else (select count(*) from runs where ended_at_ms is null and +run >= ?1 and +run < ?2)  -- by the index of these
+    end,
+    runs * events / max(read, 1), read, archived, pruned, stored_bytes,
     exists (select 1 from events where run >= ?1 and run < ?2)
-from runs left join archives using (run) where run >= ?1 and run < ?2
+from every, ends, gone
 
 -- name: living_sessions
 -- Sessions that nobody has found dead, oldest first.
