@@ -9,7 +9,8 @@ only the leader feeds them. The other side is a server in a process of its own t
 
 The parts are `logs` (JSON, a line a run), `metrics`, `traces` (OTLP over HTTP), `notifications` (a rule about failures and
 questions, of which this work has none), and `all` of these. Beside them `webhooks` sends a signed one at the end of each run,
-and `line` logs a line of JSON in each step. bench/analytics.py measures the export to ClickHouse, which needs an engine of its
+and `line` logs a line of JSON in each step. Each process knows a secret, as any does that calls a model, and looks for it in
+what steps return; `bare` knows none. bench/analytics.py measures the export to ClickHouse, which needs an engine of its
 own. Prints one JSON line for each part: `busy` and `loop` are the processor time of a step until the runs have ended, in the
 process and in its event loop, which differ less than steps a second where other programs run; `cpu` is that until every sink
 has everything.
@@ -43,7 +44,7 @@ from holdfast.observe.meter import Meter
 from holdfast.platform.machine import collect_rarely, run_quickly
 from holdfast.settings import LogRules, Settings
 
-PARTS = ("logs", "metrics", "traces", "notifications", "all", "webhooks", "line")
+PARTS = ("logs", "metrics", "traces", "notifications", "all", "webhooks", "line", "bare")
 SECRET = "whsec_bmV3LW5ldy1uZXctbmV3LW5ldy1uZXctbmV3"
 log = logging.getLogger("bench")
 
@@ -108,6 +109,8 @@ async def measure(folder: str, part: str, other: str, runs: int, steps: int, con
             async with places:
                 await (await engine.start(workflow)).result()
 
+        if part != "bare":
+            engine.executor.services.secrets.get("OPS_SECRET")
         await one()
         log.info("all is imported")
         await drained(engine)

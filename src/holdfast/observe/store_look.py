@@ -1,7 +1,8 @@
 """A look into the store for metrics: what runs and waits, gates, doubts, pools, workers, sinks.
 
 It is taken when the metrics are read, every `EVERY_S` at the most, in a task of its own: no run waits for it, and a reader
-waits `_FIRST_S` at the most. Where the lane is led, the leader of the default lane looks for all.
+waits `_FIRST_S` at the most. Where the lane is led, the leader of the default lane looks for all. Elsewhere each process
+whose metrics are read does, since no process knows whether another one's are read; dashboards and alerts take the maximum.
 
 Never here: a metric's name (observe.metrics), a count without a bound.
 """
