@@ -113,6 +113,8 @@ OTHER_COMMANDS: Final = frozenset(
         "sessions",
         "audit",
         "top",
+        "exec",
+        "mcp",
     ]
 )
 """Commands that show what pages of the API show, or what their user has just written."""

@@ -154,7 +154,7 @@ class _Execution:
 
     def _begun(self, run: str) -> None:
         self._run = run
-        terminal.say(f"Run {run}. To continue it should it stop: {self._again(run)}")
+        terminal.say(f"Run {run}. If it stops, continue it with: {self._again(run)}")
 
     def _again(self, run: str) -> str:
         return typed("exec", "--resume", run, store=self._store)

@@ -243,8 +243,7 @@ class ProgramCalls:
             was, is_ = (each or "nothing" for each in (found.before, found.now))
             what = f"differs in {found.field.removeprefix('request.').replace('.replay', '')}: it was {was}, and is now {is_}"
         return CallsStopped(
-            f"{here} {what}. Nothing was called. Start the program as before, or let it go on live from there"
-            " (--on-change live).",
+            f"{here} {what}. Nothing was called. Start the program as before, or let it go on live from there.",
             reason="difference",
         )
 
