@@ -176,8 +176,7 @@ def test_a_reply_that_its_program_did_not_wait_for_answers_the_next_same_request
     assert len(server.calls) == CALLS
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("agent", ["wire", "anthropic", "openai"])
+@pytest.mark.parametrize("agent", ["wire", *(pytest.param(each, marks=pytest.mark.long) for each in ("anthropic", "openai"))])
 def test_an_agent_that_hides_its_limit_does_not_pass_for_one_that_succeeded(agent: str, holdfast: Command) -> None:
     code, _, err = holdfast.run(*holdfast.agent(agent, "hides", limit="0.0000001"))
     assert code == 7
