@@ -44,6 +44,22 @@ def test_an_account_keeps_its_country_its_shape_and_its_check_digits() -> None:
         assert _mod_97(compact[4:] + compact[:4]) == 1
 
 
+KEYS = (
+    "sk-ant-api03-abcdefghijklmnop_qrst",
+    "sk_live_51Habcdefghijklmnop",
+    "ghp_abcdefghijklmnopqrstuvwxyz0123456789",
+    "AKIAIOSFODNN7EXAMPLE",
+    "xoxb-123456789012-abcdefghijkl",
+    "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.dozjgNryP4J3jVmNHl0w5N",
+)
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_a_key_of_a_known_service_becomes_a_mark(key: str) -> None:
+    assert re.fullmatch(r"401 for redacted-[0-9a-f]{10}: \(refused\)", PersonalData().without(f"401 for {key}: (refused)"))
+    assert "ask-" in PersonalData().without("ask-for-the-whole-sentence-please")
+
+
 @pytest.mark.parametrize("text", ["from 203.0.113.9.", "[2001:470:1f0b::1]:8080", "fe80::1ff:fe23:4567:890a"])
 def test_an_address_of_a_machine_becomes_a_reserved_one(text: str) -> None:
     other = PersonalData().without(text)

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from tests.canaries.world import KINDS
 
-_RUN: Final = frozenset([*KINDS][6:18])
+_RUN: Final = frozenset([*KINDS][7:19])
 """What a run is about: its users own it."""
 _NAMES: Final = frozenset({"label", "reason"})
 
@@ -33,6 +33,10 @@ PLACES: Final = {
         (_RUN | _NAMES) - {"address", "card"}, "By default without personal data.", frozenset({"prompt"})
     ),
     "notifications": Place(frozenset(), "Names and links; details are off by default."),
+    "notifications with details": Place(
+        frozenset({"question", "exception", "reason"}), "As a rule asks, without personal data.", frozenset({"exception"})
+    ),
+    "answers to hooks": Place(frozenset({"wrong request"}), "Who signs learns what was wrong.", frozenset({"wrong request"})),
     "headers of traces": Place(
         frozenset({"secret of a receiver"}), "The receiver asks for it.", frozenset({"secret of a receiver"})
     ),

@@ -39,6 +39,7 @@ KINDS: Final = {
     "secret of a step": "canary-secret-of-a-step-77ac",
     "secret of a receiver": "canary-otlp-token-5b5b",
     "secret of a webhook": "whsec_Y2FuYXJ5LXNlY3JldC1vZi1hLXdlYmhvb2stNDQ=",
+    "secret of a hook": "canary-secret-of-a-hook-in-1f1f1f1f",
     "token of a caller": "canary-token-of-a-caller-c0ffee",
     # What a run is about, and what comes of it.
     "address": "canary.person@example.com",
@@ -181,7 +182,7 @@ def planted_world(folder: Path) -> Iterator[World]:
         occasions = ["gate_opened", "run_completed", "run_failed", "dead_letter", "doubt", "run_budget_blocked"]
         rules = "".join(
             f'[notifications.{name}]\noccasions = {json.dumps(occasions)}\nchannel = "{name}"\ndigest_s = 0\n'
-            for name in ("hook", "slack", "mail")
+            for name in ("hook", "slack", "mail", "loud")
         )
         (folder / "holdfast.toml").write_text(
             f'secrets_file = "secrets"\n[vars]\nGO = "{folder / "go"}"\n'
@@ -189,7 +190,10 @@ def planted_world(folder: Path) -> Iterator[World]:
             '[channels.slack]\nkind = "slack"\nurl_secret = "SLACK_URL"\nallow_private = ["127.0.0.0/8"]\n'
             f'[channels.mail]\nkind = "mail"\nhost = "127.0.0.1"\nport = {mails.port}\nsecurity = "none"\n'
             'sender = "holdfast@example.com"\nto = ["ops@example.com"]\nallow_private = ["127.0.0.0/8"]\n'
-            f"{rules}"
+            f'[channels.loud]\nkind = "webhook"\nurl = "{other}/loud"\nsecrets = ["HOOK_SECRET"]\nallow_private = ["127.0.0.0/8"]\n'
+            '[hooks.shop]\nscheme = "secret"\nsecrets = ["SHOP_SECRET"]\nheader = "X-Shop"\naction = "signal"\nsignal = "paid"\n'
+            'key = "${{ body.key }}"\ndata = "${{ body }}"\n'
+            f"{rules}details = true\n"
             f'[telemetry]\nendpoint = "{otlp}"\nheaders = {{authorization = "OTLP_TOKEN"}}\n'
         )
         world.environment = (
@@ -202,6 +206,7 @@ def planted_world(folder: Path) -> Iterator[World]:
                 "NO_PROXY": "127.0.0.1",
                 "CRM_URL": f"{other}/customers",
                 "HOOK_SECRET": KINDS["secret of a webhook"],
+                "SHOP_SECRET": KINDS["secret of a hook"],
                 "SLACK_URL": f"{other}/slack",
             }
         )
@@ -229,10 +234,12 @@ def planted_world(folder: Path) -> Iterator[World]:
             _probe(world, f"http://127.0.0.1:{port}")
         world.say("metrics", httpx2.get(f"http://127.0.0.1:{health}/metrics", trust_env=False).content)
         until(lambda: len({span.trace_id for span in spans.spans}) >= len(world.runs), 30)
-        for path in (b"/hook", b"/slack"):
+        for path in (b"/hook", b"/slack", b"/loud"):
             until(lambda path=path: sum(each.startswith(path) for each in notified) >= NOTIFIED, 30)  # type: ignore[misc]
         until(lambda: len(mails.messages) >= NOTIFIED, 30)
-        world.say("notifications", b"\n".join(notified))
+        loud = [each for each in notified if each.startswith(b"/loud")]
+        world.say("notifications with details", b"\n".join(loud))
+        world.say("notifications", b"\n".join(each for each in notified if each not in loud))
         world.say("notifications", (folder.parent / "mails-of-canaries.jsonl").read_bytes())
         serving.terminate()
         serving.wait(30)
@@ -324,7 +331,7 @@ async def _requests(store: Path) -> str:
 
 NOTIFIED: Final = 4
 """A question, and the ends of three runs."""
-KINDS_OF_RUN: Final = {kind: KINDS[kind] for kind in [*KINDS][6:18]}
+KINDS_OF_RUN: Final = {kind: KINDS[kind] for kind in [*KINDS][7:19]}
 
 
 def _read(world: World, http: httpx2.Client) -> None:
@@ -365,6 +372,10 @@ def _probe(world: World, server: str) -> None:
         for run in world.runs:
             for path in (f"/api/v1/runs/{run}", f"/api/v1/runs/{run}/events", "/api/v1/gates"):
                 world.say("errors for strangers", stranger.get(path, headers=headers).content)
+        for sent in ({"x-shop": KINDS["secret of a hook"]}, {"x-shop": wrong}):
+            body = {"key": wrong, "input": wrong, wrong: wrong}
+            world.say("answers to hooks", stranger.post("/hooks/shop", json=body, headers=headers | sent).content)
+            world.say("answers to hooks", stranger.post(f"/hooks/{wrong}", json=body, headers=headers | sent).content)
     headers["authorization"] = f"Bearer {KINDS['token of a caller']}"
     with httpx2.Client(base_url=server, headers=headers, trust_env=False, timeout=30) as http:
         for reply in (

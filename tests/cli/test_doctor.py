@@ -103,6 +103,8 @@ def test_a_setting_that_nothing_knows_is_found(shell: Shell, store: str, home: P
     assert "[lanes.fast] gone" in found(shell, "settings", "note")
     (home / "holdfast.toml").write_text('[hold_back.typo]\nsuite = "suite.py"\n')
     assert "[hold_back.typo] typo is a workflow" in found(shell, "settings", "note")
+    (home / "holdfast.toml").write_text('[hooks.shop]\nscheme = "github"\nworkflow = "gone"\nsecrets = ["PATH"]\n')
+    assert found(shell, "settings", "warning") == "holdfast.toml: [hooks.shop] gone is a workflow that no process has loaded."
 
 
 def test_a_secret_that_a_setting_names_and_nobody_has_is_found(shell: Shell, store: str, home: Path) -> None:

@@ -2,7 +2,7 @@
 
 A victim crosses a boundary before and after each commit and each checkpoint of its store, and each call that leaves it.
 Each crossing is a line in the victim's trace before anything else happens; at the one it is meant for, the victim kills
-itself. The product is met at its seams only: SQLite's connection, the Model port, the functions of tools.
+itself. The product is met at its seams only: SQLite's connection, asyncpg's, the Model port, the functions of tools.
 
 Never here: a workflow, a judgement.
 """
@@ -19,18 +19,21 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import apsw
+import asyncpg
 
-from holdfast.core.facts.events import decode
+from holdfast.core.facts.events import AnyEvent, decode
 from holdfast.core.values.payload import digest
 from holdfast.models.providers import Providers
 from holdfast.ports import ModelDelta, ModelReply, ModelRequest, ModelTurn, TextDelta, UserTurn
 from holdfast.testing.journal_file import JournalFile
 
 _CHANGED = re.compile(r"\s*(?:insert\s+(?:or\s+\w+\s+)?into|update|delete\s+from)\s+(\w+)", re.IGNORECASE)
+_CHANGED_THERE = re.compile(r"\b(?:insert\s+into|update|delete\s+from)\s+(\w+(?:\.\w+)?)", re.IGNORECASE)
 _EVENT_COLUMNS = 7
+_EVENTS = frozenset(each.__name__ for each in get_args(AnyEvent))
 
 
 class Boundaries:
@@ -64,9 +67,15 @@ class Boundaries:
     @contextmanager
     def around(self, name: str, **facts: Any) -> Iterator[None]:
         """A call that leaves the process. It is not over if it raises."""
-        self.cross("before", [name], **facts)
+        with self.around_all([name], **facts):
+            yield
+
+    @contextmanager
+    def around_all(self, names: list[str], **facts: Any) -> Iterator[None]:
+        """The same of a call that is several things."""
+        self.cross("before", names, **facts)
         yield
-        self.cross("after", [name], **facts)
+        self.cross("after", names, **facts)
 
     def note(self, **facts: Any) -> None:
         """Write down what this process was told. That is no boundary."""
@@ -139,6 +148,39 @@ class CountedConnection(apsw.Connection):
         number = self.boundaries.cross("after", names, events=events)
         if self.boundaries.on_commit is not None:
             self.boundaries.on_commit("after", number)
+
+
+def count_commits_of_postgres(boundaries: Boundaries) -> None:
+    """Have each commit of PostgreSQL in this process be a boundary: of a transaction, or of one statement that changes something."""
+    changed: dict[int, set[str]] = {}
+
+    def counted(method: Callable[..., Any]) -> Callable[..., Any]:
+        async def call(db: Any, statement: str, *bound: Any, **more: Any) -> Any:
+            words = statement.lstrip().lower()
+            tables = changed.setdefault(id(db), set())
+            if words.startswith(("begin", "start")):
+                tables.clear()
+            tables.update(each[each.rfind(".") + 1 :] for each in _CHANGED_THERE.findall(statement))
+            tables.update(_events_in(bound))
+            if not words.startswith("commit") and (db.is_in_transaction() or not tables):
+                return await method(db, statement, *bound, **more)
+            names = [f"commit of {each}" for each in sorted(tables)] or ["commit of nothing"]
+            tables.clear()
+            with boundaries.around_all(names):
+                return await method(db, statement, *bound, **more)
+
+        return call
+
+    kind: Any = asyncpg.Connection
+    for name in ("fetch", "fetchrow", "fetchval", "execute"):
+        setattr(kind, name, counted(getattr(kind, name)))
+
+
+def _events_in(bound: Any) -> set[str]:
+    """The types of events among what a statement was given."""
+    if isinstance(bound, str):
+        return {bound} & _EVENTS
+    return set[str]().union(*map(_events_in, bound)) if isinstance(bound, list | tuple) else set()
 
 
 def _fact(seq: int, kind: str, payload: bytes) -> list[Any]:

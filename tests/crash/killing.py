@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import apsw
 
-from tests.crash.boundary import Boundaries, CountedConnection, read_trace
+from tests.crash.boundary import Boundaries, CountedConnection, count_commits_of_postgres, read_trace
 from tests.forks import Fork
 
 EVERYTHING: Final = os.environ.get("HOLDFAST_CRASH") == "all"
@@ -74,3 +74,4 @@ def dies_at(directory: Path, life: str, *at: str) -> None:
     counted: Any = CountedConnection
     counted.boundaries = Boundaries(directory / f"{life}.trace", at=int(*at) if at else None)
     apsw.Connection = counted
+    count_commits_of_postgres(counted.boundaries)

@@ -1,6 +1,6 @@
 """A program that notifies a receiver of what happens in its runs, and dies at one of the points at which something lasts.
 
-usage: python -m tests.crash.notifier DIRECTORY URL LIFE [AT]
+usage: python -m tests.crash.notifier DIRECTORY URL STORE LIFE [AT]
 
 It ends when all has arrived that is to arrive. Leases are short: the next life takes up what this one was sending.
 """
@@ -22,7 +22,6 @@ from holdfast.settings import Settings
 from tests.crash.boundary import CountedConnection
 from tests.crash.killing import dies_at
 
-STORE = "holdfast.db"
 RUNS = ("one", "two")
 ASKED_OF = ("gate_opened", "dead_letter", "run_failed")
 """What the rule is about, in the order in which each run brings it. The end is told once more, as its start asked."""
@@ -49,11 +48,8 @@ def settings(url: str) -> Settings:
     return Settings(channels={"ops": {**channel, "tenants": ["default"]}}, notifications={"all": rule})  # type: ignore[arg-type]
 
 
-async def main(directory: Path, url: str) -> None:
-    async with (
-        asyncio.timeout(60),
-        Engine.open(directory / STORE, workflows=[asks_and_fails], settings=settings(url)) as engine,
-    ):
+async def main(url: str, store: str) -> None:
+    async with asyncio.timeout(60), Engine.open(store, workflows=[asks_and_fails], settings=settings(url)) as engine:
         runs = [await engine.start(asks_and_fails, key=name, on_end="ops") for name in RUNS]
         for run in runs:
             while not (await run.state()).ended:
@@ -66,7 +62,7 @@ async def main(directory: Path, url: str) -> None:
 
 
 if __name__ == "__main__":
-    folder, address, life, *at = sys.argv[1:]
+    folder, address, store_, life, *at = sys.argv[1:]
     os.environ["OPS_SECRET"] = SECRET
     known: Any = (delivering, follower)
     delivering_, follower_ = known
@@ -74,4 +70,4 @@ if __name__ == "__main__":
     follower_.LEASE_MS, follower_._RENEWED_MS, follower_._LOOK_S, follower_._NOT_HERE_S = 500, 100, 0.05, 0.1
     sys.modules["holdfast.compose.notifying"].Webhooks = CountedWebhooks  # type: ignore[attr-defined]
     dies_at(Path(folder), life, *at)
-    asyncio.run(main(Path(folder), address))
+    asyncio.run(main(address, store_))

@@ -3,29 +3,58 @@ and what came of it."""
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
-import apsw
+import pytest
 from standardwebhooks.webhooks import Webhook
 
+from holdfast.core.views.notifications import Delivery
+from holdfast.storage import open_store
+from holdfast.testing.postgres_server import PostgresServer
 from tests.crash import notifier
-from tests.crash.killing import Words, killed_everywhere
+from tests.crash.killing import Lent, Words, killed_everywhere
+from tests.schemas import Schemas
 from tests.tools.server import Server
 
 _SERVERS: dict[str, Server] = {}
 
 
+def lending(request: pytest.FixtureRequest, kind: str) -> Lent:
+    """Give each case a receiver and a store of a kind."""
+
+    @contextmanager
+    def lent(directory: Path) -> Iterator[Words]:
+        with Server() as server, _store(directory) as store:
+            _SERVERS[server.url] = server
+            yield directory, server.url, store
+
+    def _store(directory: Path) -> AbstractContextManager[str]:
+        if kind == "sqlite":
+            return nullcontext(f"sqlite:///{directory / 'holdfast.db'}")
+        return _schema(request.getfixturevalue("postgres"), request.getfixturevalue("schemas"))
+
+    return lent
+
+
 @contextmanager
-def lent(directory: Path) -> Iterator[Words]:
-    with Server() as server:
-        _SERVERS[server.url] = server
-        yield directory, server.url
+def _schema(postgres: PostgresServer, schemas: Schemas) -> Iterator[str]:
+    with schemas.lent() as schema:
+        yield f"{postgres.url}?schema={schema}"
 
 
-def judge(directory: Path, url: str) -> None:
+async def kept(store: str) -> Sequence[Delivery]:
+    opened = await open_store(store)
+    try:
+        return await opened.outbox.listed()
+    finally:
+        await opened.aclose()
+
+
+def judge(directory: Path, url: str, store: str) -> None:
     asked = _SERVERS[url].asked
     bodies = {each.headers["webhook-id"]: each.body for each in asked}
     for each in asked:
@@ -40,12 +69,23 @@ def judge(directory: Path, url: str) -> None:
         once = sorted({(each["id"], each["occasion"], each["rule"]) for each in own}, key=lambda each: each[1:])
         wanted = [(occasion, "all") for occasion in notifier.ASKED_OF] + [("run_failed", "on_end")]
         assert [(occasion, rule) for _, occasion, rule in once] == sorted(wanted), "nothing is lost, nothing has two ids"
-    db = apsw.Connection(str(directory / notifier.STORE), flags=apsw.SQLITE_OPEN_READONLY)
-    rows = list(db.execute("select id, state from deliveries"))
-    db.close()
-    assert {id_ for id_, _ in rows} == bodies.keys()
-    assert {state for _, state in rows} == {"sent"}
+    rows = asyncio.run(kept(store))
+    assert {each.id for each in rows} == bodies.keys()
+    assert {each.state for each in rows} == {"sent"}
 
 
-def test_who_notifies_and_is_killed_at_any_point_loses_nothing(tmp_path: Path) -> None:
-    killed_everywhere("notifier", tmp_path, judge, shares=19, since="before commit of StepFailed", lent=lent)
+SHARES = {"sqlite": 29, "postgres": 61}
+
+
+@pytest.mark.parametrize("kind", SHARES)
+def test_who_notifies_and_is_killed_at_any_point_loses_nothing(
+    request: pytest.FixtureRequest, tmp_path: Path, kind: str
+) -> None:
+    lent = lending(request, kind)
+    killed_everywhere("notifier", tmp_path, judge, shares=SHARES[kind], since="before commit of StepFailed", lent=lent)
+
+
+@pytest.mark.long
+def test_who_notifies_on_postgresql_is_killed_at_many_more_points(request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    lent = lending(request, "postgres")
+    killed_everywhere("notifier", tmp_path, judge, shares=3, since="before commit of StepFailed", lent=lent)

@@ -26,6 +26,7 @@ from holdfast.engine.background.notifying import DeclaredChannel, Lookout, Notif
 from holdfast.errors import InvalidInput, UsageError
 from holdfast.ports import Store
 from holdfast.settings import Settings
+from holdfast.storage import open_store
 from tests.crash import nightly
 from tests.engine.kit import bounded
 from tests.forks import Fork
@@ -242,6 +243,22 @@ async def test_a_run_ends_while_its_receiver_hangs(store: str, receiver: Server,
         assert [await run.result() for run in runs] == [{}] * 3
         later = await engine.start(wf, {})
         assert await later.result() == {}
+
+
+@bounded
+async def test_details_have_no_card_and_no_key_and_a_changed_question_no_button(store: str) -> None:
+    rule = Rule(tenant="*", name="all", occasions=("gate_opened",), channel="ops", details=True)
+    opened = await open_store(store)
+    notifier = Notifier(opened, Notifications({"ops": DeclaredChannel("slack")}, (rule,)), lambda text: text)
+    for title, is_changed in (("Refund 4111 1111 1111 1111 with AKIAIOSFODNN7EXAMPLE to ann", True), ("Refund ann", False)):
+        values = {"title": title, "reviewers": ["ann@example.com"]}
+        asked = Happening("gate_opened", "", "acme", 0, values, run="r1", seq=1, gate="g", question=("h1", ("approve",), False))
+        (made,) = notifier.deliveries(asked, [rule])
+        said = made.message.body.decode() + repr(made.message.facts)
+        assert not any(each in said for each in ("4111 1111", "AKIA"))
+        assert "ann@example.com" in said, "a name of the settings is no detail"
+        assert (made.message.question is None) == is_changed
+    await opened.aclose()
 
 
 async def looked(store: Store, rule: Rule) -> list[dict[str, Any]]:

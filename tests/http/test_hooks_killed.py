@@ -35,13 +35,13 @@ data = "${{ body.stars }}"
 """
 
 
-def serve(folder: Path, *point: str) -> Process:
+def serve(folder: Path, store: str, *point: str) -> Process:
     module = "tests.http.hook_victim" if point else "holdfast"
     words: Sequence[object] = (
         *point,
         "serve",
         *(f"{FLOWS}:{name}" for name in ("quick", "rated")),
-        *("--http", "127.0.0.1:0", "--port", "0", "--token-file", folder / "token", "--store", folder / "runs.db"),
+        *("--http", "127.0.0.1:0", "--port", "0", "--token-file", folder / "token", "--store", store),
     )
     return Process(Fork(module, *words, folder=folder, environment=os.environ | SECRETS, has_data=False))
 
@@ -55,23 +55,27 @@ def asked(address: str) -> Asked:
     return Asked(httpx2.AsyncClient(verify=NO_TLS, base_url=f"{address}/api/v1", headers=headers, timeout=MAX_S))
 
 
-async def test_a_server_killed_between_check_commit_and_answer_has_acted_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgres", marks=pytest.mark.long)])
+async def test_a_server_killed_between_check_commit_and_answer_has_acted_once(
+    request: pytest.FixtureRequest, tmp_path: Path, kind: str
+) -> None:
+    store: str = request.getfixturevalue("database") if kind == "postgres" else str(tmp_path / "runs.db")
     private(tmp_path / "token", TOKEN)
     (tmp_path / "holdfast.toml").write_text(DECLARED)
     deliveries = [("shop", point, f'{{"item": "{point}"}}') for point in POINTS]
     deliveries += [("rate", point, f'{{"order": "{point}", "stars": 5}}') for point in ("committed",)]
-    process = serve(tmp_path)
+    process = serve(tmp_path, store)
     with ended(process):
         api = asked(address_of(process))
         for hook, point, _ in deliveries:
             if hook == "rate":
                 await api.post("/runs", {"workflow": "rated", "key": point})
     for hook, point, body in deliveries:
-        process = serve(tmp_path, point)
+        process = serve(tmp_path, store, point)
         with ended(process), pytest.raises(httpx2.HTTPError):
             await send(address_of(process), hook, body.encode(), standard(body.encode(), f"msg_{hook}_{point}"))
         assert process.process.returncode == -9
-    process = serve(tmp_path)
+    process = serve(tmp_path, store)
     with ended(process):
         address = address_of(process)
         api = asked(address)

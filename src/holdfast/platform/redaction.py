@@ -1,9 +1,9 @@
 """Takes what is personal out of texts and data: e-mail addresses, telephone, card and account numbers and IP addresses, each
-replaced by another of its kind, the same everywhere that one salt is used.
+replaced by another of its kind, the same everywhere that one salt is used. Keys of known services go too, as a mark.
 
 A replacement is as valid as what it replaces: a card's check digit, an account's check digits, the shape of a telephone number
-and of a date stay right, so that data fits its schema afterwards. Secrets are no matter of this: they are never stored. Never
-here: where such a value stands, what else is personal.
+and of a date stay right, so that data fits its schema afterwards. Declared secrets are no matter of this: they are never
+stored. Never here: where such a value stands, what else is personal.
 """
 
 from __future__ import annotations
@@ -21,6 +21,15 @@ from holdfast.platform.machine import salt
 
 _KINDS: Final = (
     ("email", "@", re.compile(r"[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63})+")),
+    (
+        "key",
+        "",
+        re.compile(
+            r"(?<![\w-])(?:(?:sk|pk|rk)[-_][\w-]{16,200}|gh[oprsu]_\w{20,255}|github_pat_\w{20,255}|glpat-[\w-]{16,64}"
+            r"|xox[abeoprs]-[\w-]{10,200}|A[KS]IA[0-9A-Z]{16}|AIza[\w-]{35}|ya29\.[\w-]{20,500}|hf_\w{20,64}|whsec_[\w+/=]{16,128}"
+            r"|eyJ[\w-]{10,4000}\.[\w-]{10,4000}\.[\w-]{10,4000})(?![\w-])"
+        ),
+    ),
     ("account", "", re.compile(r"[A-Z](?<!\w[A-Z])[A-Z]\d\d(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?\b")),
     (
         "address",
@@ -131,6 +140,8 @@ class PersonalData:
                 return f"{self.mark(text.casefold())}@redacted.invalid"
             case "account":
                 return self._account(text)
+            case "key":
+                return f"redacted-{self.mark(text)}"
             case "number":
                 return self._number(text)
             case _:

@@ -119,7 +119,7 @@ class NotificationRules(BaseModel):
     title: str | None = None
     """Template of the title, like `{workflow}: {occasion}`."""
     details: bool = False
-    """True to include titles of gates and texts of errors, without secrets."""
+    """True to include titles of gates and texts of errors, without secrets and personal data."""
 
 
 class PersonRules(BaseModel):

@@ -54,8 +54,11 @@ def settings(facts: Facts) -> Iterator[Finding]:
     if facts.settings_problem is not None:
         yield Finding("error", facts.settings_problem, "Correct holdfast.toml or the environment; then run this again.")
     for setting in facts.unused:
+        is_hook = setting.startswith("[hooks.")
         yield Finding(
-            "note", f"holdfast.toml: {setting} is a workflow that no process has loaded.", "Correct the name, or remove it."
+            "warning" if is_hook else "note",
+            f"holdfast.toml: {setting} is a workflow that no process has loaded.",
+            "Correct the name, or remove it." + (" Until then each delivery is answered with 404." if is_hook else ""),
         )
 
 

@@ -199,6 +199,7 @@ def _unused(configured: Settings, workflows: set[str]) -> tuple[str, ...]:
     named = [(f"[keep_requests_of] {each}", each) for each in configured.keep_requests_of]
     named += [(f"[hold_back.{each}] {each}", each) for each in configured.hold_back]
     named += [(f"[lanes.{lane}] {each}", each) for lane, rules in configured.lanes.items() for each in rules.workflows]
+    named += [(f"[hooks.{name}] {each.workflow}", each.workflow) for name, each in configured.hooks.items() if each.workflow]
     return tuple(setting for setting, workflow in named if workflow not in workflows)
 
 

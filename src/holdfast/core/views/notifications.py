@@ -144,7 +144,7 @@ _LABELS: Final[Mapping[str, str]] = {
     "time": "Time",
 }
 """Facts that people are shown, in this order."""
-_DETAILS: Final = frozenset({"title", "error"})
+DETAILS: Final = frozenset({"title", "error"})
 """Texts of users, which a message has only if its rule says so."""
 
 
@@ -239,6 +239,8 @@ class Happening(NamedTuple):
     reviewers: tuple[str, ...] = ()
     question: tuple[str, tuple[str, ...], bool] | None = None
     """Of an open gate: the hash of what it shows, its decisions, and whether an answer has data of its own."""
+    is_redacted: bool = False
+    """True if its texts are not those that a person was asked about."""
 
 
 _FACTS: Final[Mapping[type[ev.Event], Occasion]] = {
@@ -491,7 +493,7 @@ def test_of(rule: Rule, salt: str, at_ms: int) -> Happening:
 
 def message_of(id_: str, rule: Rule, happening: Happening, base: str | None, recipients: tuple[str, ...]) -> Message:
     """Return the message about something, as a rule wants it."""
-    values = {name: value for name, value in happening.values.items() if rule.details or name not in _DETAILS}
+    values = {name: value for name, value in happening.values.items() if rule.details or name not in DETAILS}
     known = {
         **values,
         "run": happening.run,
@@ -511,7 +513,8 @@ def message_of(id_: str, rule: Rule, happening: Happening, base: str | None, rec
     facts = tuple((label, _text(known[name])) for name, label in _LABELS.items() if name in known)
     link = None if base is None else _link(base, happening)
     question = None  # without details a button would decide about something unseen
-    if rule.details and happening.question is not None and happening.run is not None and happening.gate is not None:
+    shows_all = rule.details and not happening.is_redacted
+    if shows_all and happening.question is not None and happening.run is not None and happening.gate is not None:
         shown_hash, allowed, needs_form = happening.question
         question = Question(
             run=happening.run, gate=happening.gate, shown_hash=shown_hash, allowed=allowed, needs_form=needs_form

@@ -24,6 +24,7 @@ from holdfast.core.views.notifications import ASKED, ENDS, OF_ALL, ON_END, Deliv
 from holdfast.engine.runs.background_loop import BackgroundLoop, Outage
 from holdfast.errors import CorruptHistory, InvalidInput, Misfit, StoreError, UsageError
 from holdfast.platform.address import parse_url
+from holdfast.platform.redaction import PersonalData
 from holdfast.ports import Clock, CommittedEvent, Report, SinkUnavailable, Store
 
 log = logging.getLogger("holdfast")
@@ -156,6 +157,7 @@ class Notifier:
         self._store = store
         self._declared = declared
         self._redact = redact
+        self._personal = PersonalData()
         self._starts: OrderedDict[RunId, _Start] = OrderedDict()
 
     async def take(self, events: Sequence[CommittedEvent]) -> int:
@@ -206,7 +208,11 @@ class Notifier:
         self, happening: Happening, rules: Iterable[Rule], labels: Mapping[str, str] = {}, *, is_child: bool = False
     ) -> list[Delivery]:
         """Return what rules make of something."""
-        happening = happening._replace(values={name: self._clean(value) for name, value in happening.values.items()})
+        values = {
+            name: self._personal.data(cleaned) if name in notifications.DETAILS else cleaned
+            for name, cleaned in ((name, self._clean(value)) for name, value in happening.values.items())
+        }
+        happening = happening._replace(values=values, is_redacted=values != happening.values)
         now_ms = self._store.clock.now_ms()
         return [
             notifications.delivery_of(
