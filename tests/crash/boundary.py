@@ -27,7 +27,16 @@ import asyncpg
 from holdfast.core.facts.events import AnyEvent, decode
 from holdfast.core.values.payload import digest
 from holdfast.models.providers import Providers
-from holdfast.ports import ModelDelta, ModelReply, ModelRequest, ModelTurn, TextDelta, UserTurn
+from holdfast.ports import (
+    ForwardedReply,
+    ForwardedRequest,
+    ModelDelta,
+    ModelReply,
+    ModelRequest,
+    ModelTurn,
+    TextDelta,
+    UserTurn,
+)
 from holdfast.testing.journal_file import JournalFile
 
 _CHANGED = re.compile(r"\s*(?:insert\s+(?:or\s+\w+\s+)?into|update|delete\s+from)\s+(\w+)", re.IGNORECASE)
@@ -209,6 +218,21 @@ class CountedModel(Providers):
                     if said == 2:
                         self._boundaries.cross("amid", ["model stream"])
                         said += 1
+
+    async def forward(self, request: ForwardedRequest, tell: Callable[[str], None]) -> ForwardedReply:
+        """And one after the second event of each stream."""
+        facts = {"asked": [request.body["messages"][-1]["content"], 1], "args_hash": digest(request.compared())}
+        told = 0
+
+        def counted(piece: str) -> None:
+            nonlocal told
+            tell(piece)
+            told += 1
+            if told == 2:
+                self._boundaries.cross("amid", ["model forward"])
+
+        with self._boundaries.around("model forward", **facts):
+            return await super().forward(request, counted)
 
 
 def _asked(request: ModelRequest) -> dict[str, Any]:

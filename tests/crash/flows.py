@@ -7,11 +7,13 @@ Never here: a kill. Their tools touch nothing but the world outside, and tell th
 from __future__ import annotations
 
 import asyncio
+import json
 from itertools import pairwise
 from typing import Any
 
 from holdfast import Context, RetryPolicy, Workflow, check, flow, human_gate, llm_node, step, task, tool, tool_node
 from holdfast.errors import ToolFailed
+from holdfast.models.forwarded.requests import read
 from holdfast.testing.model_server import Rule, ToolCall
 from tests.crash.boundary import Boundaries
 from tests.crash.world import STUTTER, Visit
@@ -283,4 +285,40 @@ async def stroll(ctx: Context) -> list[Any]:
     return [first, *await ctx.gather(bare("left")(), bare("right")()), *posted]
 
 
-FLOWS = {wf.name: wf for wf in (make_tour(), make_detour(), make_walk(), stroll)}
+class _Heard:
+    """What a program gets of a streamed reply. Keeps ReplyWriter."""
+
+    def __init__(self) -> None:
+        self.pieces: list[str] = []
+
+    def begin(self, max_tokens: int | None) -> None:
+        self.pieces.append(f"{max_tokens}")
+
+    def tell(self, piece: str) -> None:
+        self.pieces.append(piece)
+
+
+def make_relay() -> Workflow:
+    """A program whose calls of a model go through its step: one after another, two at once, and streamed ones. It sends them all
+    again in each life."""
+    wf = Workflow("relay", cost_limit_usd="0.008")
+
+    @wf.node("program")
+    @task
+    async def program(state, ctx):
+        async def ask(text: str, *, stream: bool = False) -> list[str]:
+            said = {"model": MODEL, "max_tokens": 50, "system": "Do as you are told.", "stream": stream}
+            body = {**said, "messages": [{"role": "user", "content": f"{ctx.tenant}: {text}"}]}
+            reply = await calls.forward(read("/v1/messages", {}, json.dumps(body).encode()), heard := _Heard())
+            assert not stream or heard.pieces == ["None", *reply.pieces]
+            return [piece.split('"usage"')[0] for piece in reply.pieces]
+
+        async with ctx.program_calls("call") as calls:
+            first = await ask("relay one")
+            both = await asyncio.gather(ask("relay left"), ask("relay right", stream=True))
+            return [len(each) for each in (first, *both, await ask("relay last", stream=True))]
+
+    return wf
+
+
+FLOWS = {wf.name: wf for wf in (make_tour(), make_detour(), make_walk(), make_relay(), stroll)}

@@ -56,7 +56,7 @@ def hit_by(case: Case) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "flow", ["tour", pytest.param("detour", marks=pytest.mark.long), pytest.param("stroll", marks=pytest.mark.long)]
+    "flow", ["tour", *(pytest.param(flow, marks=pytest.mark.long) for flow in ("detour", "stroll", "relay"))]
 )
 def test_a_run_killed_at_any_kind_of_point_ends_as_if_nothing_had_been(world: World, victims: Nursery, flow: str) -> None:
     unbroken = reference(world, victims, flow)
@@ -85,7 +85,7 @@ def test_a_run_killed_at_any_kind_of_point_ends_as_if_nothing_had_been(world: Wo
 
 @complete
 @share
-@pytest.mark.parametrize("flow", ["tour", "detour", "stroll"])
+@pytest.mark.parametrize("flow", ["tour", "detour", "stroll", "relay"])
 def test_a_run_killed_at_any_point_ends_as_if_nothing_had_been(world: World, victims: Nursery, flow: str, share: int) -> None:
     unbroken = reference(world, victims, flow)
     counted = len(unbroken.lives[0].crossed)

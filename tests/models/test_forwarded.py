@@ -44,6 +44,15 @@ CHAT: dict[str, Any] = {
     "messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "How warm is it in Bergen?"}],
     "tools": [{"type": "function", "function": {"name": "weather", "parameters": WEATHER}}],
 }
+RESPONSES: dict[str, Any] = {
+    "model": GPT,
+    "input": [
+        {"role": "user", "content": "How warm is it in Bergen?"},
+        {"type": "function_call", "call_id": "call_1", "name": "weather", "arguments": '{"city": "Bergen"}', "id": "fc_1"},
+        {"type": "function_call_output", "call_id": "call_1", "output": "7 degrees"},
+    ],
+    "tools": [{"type": "function", "name": "weather", "parameters": WEATHER}],
+}
 CLAUDE_CODE = {"user-agent": "claude-cli/2.1.332 (external, sdk-py)"}
 CODEX = {"originator": "codex_exec", "user-agent": "codex_exec/0.171.0"}
 
@@ -55,6 +64,11 @@ def asked(path: str, body: dict[str, Any], headers: dict[str, str] | None = None
 
 def chunk(delta: dict[str, Any], **fields: Any) -> dict[str, Any]:
     return {"id": "c_1", "object": "chat.completion.chunk", "choices": [{"index": 0, "delta": delta}], **fields}
+
+
+def response(**fields: Any) -> dict[str, Any]:
+    used = {"input_tokens": 10, "output_tokens": 5, "input_tokens_details": {"cached_tokens": 4}}
+    return {"id": "resp_1", "status": "completed", "output": [], "usage": used, **fields}
 
 
 USED = {"prompt_tokens": 10, "completion_tokens": 5}
@@ -112,6 +126,26 @@ async def test_a_streamed_completion_reports_its_usage_and_hides_it_unless_asked
     assert got.pieces[-1] == "data: [DONE]\n\n"
     asks = {**CHAT, "stream": True, "stream_options": {"include_usage": True}}
     assert len((await wired.forward(asked("/chat/completions", asks), lambda piece: None)).pieces) == 4
+
+
+async def test_a_response_comes_back_as_it_was_and_is_counted(wire: Wire, wired: Providers) -> None:
+    wire.will_say(response())
+    got = await wired.forward(asked("/v1/responses", RESPONSES), pytest.fail)
+    assert json.loads(got.pieces[0]) == response()
+    assert (got.usage, got.max_tokens) == (Usage(10, 5, 4), 16_384)
+    assert wire.requests == [{**RESPONSES, "max_output_tokens": 16_384, "service_tier": "default"}]
+    assert "post /v1/responses http" in wire.heads[0]
+
+
+@pytest.mark.parametrize("end", ["response.completed", "response.incomplete"])
+async def test_a_streamed_response_is_counted_by_its_last_event(wire: Wire, wired: Providers, end: str) -> None:
+    delta = {"type": "response.output_text.delta", "delta": "Seven"}
+    wire.will_stream({"type": "response.created", "response": {"usage": None}}, delta, {"type": end, "response": response()})
+    told: list[str] = []
+    got = await wired.forward(asked("/responses", {**RESPONSES, "stream": True}), told.append)
+    assert tuple(told) == got.pieces
+    assert len(told) == 3
+    assert got.usage == Usage(10, 5, 4)
 
 
 async def test_vectors_and_counted_tokens_come_back_as_they_were(wire: Wire, wired: Providers) -> None:
@@ -195,12 +229,16 @@ def test_a_cache_for_an_hour_is_kept_for_five_minutes() -> None:
         ("/messages", {"speed": "fast"}, "speed"),
         ("/messages", {"context_management": {"edits": [{"type": "compact_20260112"}]}}, "compact"),
         ("/chat/completions", {"web_search_options": {}}, "web_search_options"),
+        ("/responses", {"background": True}, "background"),
+        ("/responses", {"tools": [{"type": "web_search"}]}, "web_search"),
+        ("/responses", {"tools": [{"type": "namespace", "tools": [{"type": "mcp"}]}]}, "mcp"),
+        ("/responses", {"service_tier": "priority"}, "priority"),
         ("/chat/completions", {"service_tier": "priority"}, "priority"),
         ("/chat/completions", {"modalities": ["text", "audio"]}, "speech"),
     ],
 )
 def test_what_has_no_bound_is_refused(path: str, fields: dict[str, Any], words: str) -> None:
-    body = MESSAGES if path == "/messages" else CHAT
+    body = {"/messages": MESSAGES, "/chat/completions": CHAT, "/responses": RESPONSES}[path]
     with pytest.raises(UnboundableRequest, match=words):
         asked(path, {**body, **fields})
 
@@ -259,6 +297,52 @@ def test_what_claude_code_changes_between_starts_is_not_compared() -> None:
     assert one.body != two.body
     other = asked("/v1/messages", one.body)
     assert other.compared() != asked("/v1/messages", two.body).compared()
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"previous_response_id": "resp_1"},
+        {"conversation": "conv_1"},
+        {"input": [{"type": "item_reference", "id": "msg_1"}]},
+        {"input": [{"type": "reasoning", "id": "rs_1", "summary": []}]},
+        {"input": [{"role": "user", "content": [{"type": "input_file", "file_id": "file_1"}]}]},
+        {"input": [{"role": "user", "content": [{"type": "input_image", "image_url": "https://example.org/x.png"}]}]},
+    ],
+)
+def test_what_the_provider_keeps_counts_as_the_whole_context(fields: dict[str, Any]) -> None:
+    request = asked("/responses", {**RESPONSES, **fields})
+    assert forwarded_tokens_at_most(request, 200_000) == 200_000
+    assert forwarded_tokens_at_most(asked("/responses", RESPONSES), 200_000) < 20_000
+
+
+def test_encrypted_reasoning_counts_twice() -> None:
+    said = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "x" * 50_000}
+    plain = forwarded_tokens_at_most(asked("/responses", RESPONSES))
+    with_it = forwarded_tokens_at_most(asked("/responses", {**RESPONSES, "input": [*RESPONSES["input"], said]}))
+    assert 100_000 < with_it - plain < 101_000
+
+
+def codex(turn: str) -> ForwardedRequest:
+    """A request of Codex, each start of which has ids, dates and figures of its own."""
+    message = {
+        "type": "message",
+        "id": f"msg_{turn}",
+        "role": "user",
+        "content": [{"type": "input_text", "text": f"<current_date>2026-11-{turn}</current_date> Run it."}],
+        "internal_chat_message_metadata_passthrough": {"turn_id": turn},
+    }
+    output = f"Chunk ID: {turn}cce\nWall time: 0.{turn} seconds\nOutput:\none"
+    items = [message, {"type": "function_call_output", "id": f"fco_{turn}", "call_id": "call_1", "output": output}]
+    body = {**RESPONSES, "input": items, "prompt_cache_key": turn, "client_metadata": {"session_id": turn}}
+    return asked("/v1/responses", body, CODEX)
+
+
+def test_what_codex_changes_between_starts_is_not_compared() -> None:
+    assert codex("26").compared() == codex("27").compared()
+    kept = codex("26").compared()["body"]["input"]
+    assert kept[1]["output"].startswith("Chunk ID: …\nWall time: … seconds")
+    assert kept[1]["call_id"] == "call_1"
 
 
 def test_keys_in_another_order_and_headers_are_not_compared() -> None:

@@ -31,12 +31,14 @@ from holdfast.models.forwarded.anthropic_messages import COUNT_TOKENS, MESSAGES
 from holdfast.models.forwarded.format import MIN_TOKENS, Media, StreamReport, WireFormat, field
 from holdfast.models.forwarded.normal import question_of
 from holdfast.models.forwarded.openai_chat import CHAT, EMBEDDINGS
+from holdfast.models.forwarded.openai_responses import RESPONSES
 from holdfast.ports import ForwardedFormat, ForwardedRequest, Usage
 
 FORMATS: Final[Mapping[ForwardedFormat, WireFormat]] = {
     "anthropic.messages": MESSAGES,
     "anthropic.count_tokens": COUNT_TOKENS,
     "openai.chat": CHAT,
+    "openai.responses": RESPONSES,
     "openai.embeddings": EMBEDDINGS,
 }
 
@@ -44,6 +46,7 @@ PATHS: Final[Mapping[str, ForwardedFormat]] = {
     "/messages": "anthropic.messages",
     "/messages/count_tokens": "anthropic.count_tokens",
     "/chat/completions": "openai.chat",
+    "/responses": "openai.responses",
     "/embeddings": "openai.embeddings",
 }
 
