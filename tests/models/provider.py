@@ -81,6 +81,8 @@ def environment(port: int) -> Mapping[str, str]:
     return {
         "ANTHROPIC_BASE_URL": f"http://someone:{KEY}@127.0.0.1:{port}",
         "OPENAI_BASE_URL": f"http://someone:{KEY}@127.0.0.1:{port}/v1",
+        "GOOGLE_GEMINI_BASE_URL": f"http://127.0.0.1:{port}",
+        "GEMINI_API_KEY": KEY,
     }
 
 

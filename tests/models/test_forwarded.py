@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from typing import Any
 
 import msgspec
@@ -21,9 +22,10 @@ from holdfast.models.forwarded.answers import answer_to
 from holdfast.models.forwarded.events import EventSplitter
 from holdfast.models.forwarded.normal import first_difference
 from holdfast.models.forwarded.requests import forwarded_tokens_at_most, lowered, read, sent
+from holdfast.models.prices import Prices
 from holdfast.models.providers import Providers
 from holdfast.ports import ForwardedFormat, ForwardedRequest, Usage
-from tests.models.provider import CLAUDE, GPT, Wire, anthropic_reply, openai_reply
+from tests.models.provider import CLAUDE, GPT, KEY, Wire, anthropic_reply, openai_reply
 
 WEATHER = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 MESSAGES: dict[str, Any] = {
@@ -53,8 +55,16 @@ RESPONSES: dict[str, Any] = {
     ],
     "tools": [{"type": "function", "name": "weather", "parameters": WEATHER}],
 }
+GEMINI: dict[str, Any] = {
+    "contents": [{"role": "user", "parts": [{"text": "How warm is it in Bergen?"}]}],
+    "tools": [{"functionDeclarations": [{"name": "weather", "parametersJsonSchema": WEATHER}]}],
+    "generationConfig": {"topP": 0.5},
+}
 CLAUDE_CODE = {"user-agent": "claude-cli/2.1.332 (external, sdk-py)"}
 CODEX = {"originator": "codex_exec", "user-agent": "codex_exec/0.171.0"}
+
+
+GEMINI_PATH = "/models/gemini-2.5-flash:generateContent"
 
 
 def asked(path: str, body: dict[str, Any], headers: dict[str, str] | None = None) -> ForwardedRequest:
@@ -69,6 +79,12 @@ def chunk(delta: dict[str, Any], **fields: Any) -> dict[str, Any]:
 def response(**fields: Any) -> dict[str, Any]:
     used = {"input_tokens": 10, "output_tokens": 5, "input_tokens_details": {"cached_tokens": 4}}
     return {"id": "resp_1", "status": "completed", "output": [], "usage": used, **fields}
+
+
+def spoken_by_gemini() -> dict[str, Any]:
+    used = {"promptTokenCount": 10, "candidatesTokenCount": 5, "thoughtsTokenCount": 3, "cachedContentTokenCount": 4}
+    content = {"role": "model", "parts": [{"text": "Seven."}]}
+    return {"candidates": [{"content": content, "finishReason": "STOP"}], "usageMetadata": used}
 
 
 USED = {"prompt_tokens": 10, "completion_tokens": 5}
@@ -146,6 +162,48 @@ async def test_a_streamed_response_is_counted_by_its_last_event(wire: Wire, wire
     assert tuple(told) == got.pieces
     assert len(told) == 3
     assert got.usage == Usage(10, 5, 4)
+
+
+async def test_a_request_to_gemini_is_called_by_its_path_and_counted(wire: Wire, wired: Providers) -> None:
+    wire.will_say(spoken_by_gemini())
+    got = await wired.forward(asked("/v1/models/gemini-2.5-flash:generateContent", GEMINI), pytest.fail)
+    assert json.loads(got.pieces[0]) == spoken_by_gemini()
+    assert (got.usage, got.max_tokens) == (Usage(10, 8, 4), 32_768)
+    assert wire.requests == [{**GEMINI, "generationConfig": {"topP": 0.5, "maxOutputTokens": 32_768}}]
+    assert "post /v1beta/models/gemini-2.5-flash:generatecontent http" in wire.heads[0]
+    assert f"x-goog-api-key: {KEY}" in wire.heads[0]
+
+
+async def test_a_stream_of_gemini_ends_with_its_connection(wire: Wire, wired: Providers) -> None:
+    first = {"candidates": [{"content": {"parts": [{"text": "Sev"}]}}]}
+    path = "/v1beta/models/gemini-2.5-flash:streamGenerateContent?alt=sse"
+    wire.will_stream(first, spoken_by_gemini(), done=False)
+    told: list[str] = []
+    got = await wired.forward(asked(path, GEMINI), told.append)
+    assert [json.loads(piece.split("data: ")[1]) for piece in told] == [first, spoken_by_gemini()]
+    assert got.usage == Usage(10, 8, 4)
+    assert "streamgeneratecontent?alt=sse http" in wire.heads[0]
+    wire.replies.clear()
+    wire.will_stream(first, done=False)
+    with pytest.raises(ModelUncertain):
+        await wired.forward(asked(path, GEMINI), told.append)
+
+
+def test_the_budget_of_gemini_s_thinking_is_within_its_maximum() -> None:
+    config = {"maxOutputTokens": 60_000, "thinkingConfig": {"thinkingBudget": 8_192}}
+    ways = lowered(asked("/models/gemini-2.5-flash:generateContent", {**GEMINI, "generationConfig": config}))
+    assert ways[-1].max_tokens == 2_048
+    assert sent(ways[-1])["generationConfig"] == {"maxOutputTokens": 2_048, "thinkingConfig": {"thinkingBudget": 1_536}}
+
+
+def test_gemini_has_a_price_and_a_bound_for_images() -> None:
+    price = Prices().of("google:gemini-2.5-flash")
+    assert price.cost_nanousd(Usage(1_000_000, 0)) == 300_000_000
+    png = b64encode(
+        bytes.fromhex("89504e470d0a1a0a0000000d49484452000000640000006408060000007097a5d5") + bytes(90_000)
+    ).decode()
+    seen = {"contents": [{"role": "user", "parts": [{"inlineData": {"mimeType": "image/png", "data": png}}]}]}
+    assert 2_240 < forwarded_tokens_at_most(asked("/models/gemini-2.5-flash:generateContent", seen)) < 4_000
 
 
 async def test_vectors_and_counted_tokens_come_back_as_they_were(wire: Wire, wired: Providers) -> None:
@@ -233,12 +291,16 @@ def test_a_cache_for_an_hour_is_kept_for_five_minutes() -> None:
         ("/responses", {"tools": [{"type": "web_search"}]}, "web_search"),
         ("/responses", {"tools": [{"type": "namespace", "tools": [{"type": "mcp"}]}]}, "mcp"),
         ("/responses", {"service_tier": "priority"}, "priority"),
+        (GEMINI_PATH, {"tools": [{"googleSearch": {}}]}, "googleSearch"),
+        (GEMINI_PATH, {"generationConfig": {"responseModalities": ["AUDIO"]}}, "not text"),
+        (GEMINI_PATH, {"contents": [{"parts": [{"fileData": {"fileUri": "x"}}]}]}, "file at an address"),
+        (GEMINI_PATH, {"contents": [{"parts": [{"inlineData": {"mimeType": "audio/wav", "data": ""}}]}]}, "audio/wav"),
         ("/chat/completions", {"service_tier": "priority"}, "priority"),
         ("/chat/completions", {"modalities": ["text", "audio"]}, "speech"),
     ],
 )
 def test_what_has_no_bound_is_refused(path: str, fields: dict[str, Any], words: str) -> None:
-    body = {"/messages": MESSAGES, "/chat/completions": CHAT, "/responses": RESPONSES}[path]
+    body = {"/messages": MESSAGES, "/chat/completions": CHAT, "/responses": RESPONSES, GEMINI_PATH: GEMINI}[path]
     with pytest.raises(UnboundableRequest, match=words):
         asked(path, {**body, **fields})
 
@@ -256,8 +318,6 @@ def test_another_path_is_not_found() -> None:
 
 def test_the_bound_counts_every_byte_and_an_image_by_its_size() -> None:
     png = bytes.fromhex("89504e470d0a1a0a0000000d49484452000000640000006408060000007097a5d5")
-    from base64 import b64encode
-
     data = b64encode(png + bytes(90_000)).decode()
     image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": data}}
     plain = forwarded_tokens_at_most(asked("/messages", MESSAGES))
@@ -343,6 +403,18 @@ def test_what_codex_changes_between_starts_is_not_compared() -> None:
     kept = codex("26").compared()["body"]["input"]
     assert kept[1]["output"].startswith("Chunk ID: …\nWall time: … seconds")
     assert kept[1]["call_id"] == "call_1"
+
+
+def gemini_cli(number: str) -> ForwardedRequest:
+    output = f"Output: one\nProcess Group PGID: {number}"
+    answer = {"functionResponse": {"name": "shell", "response": {"output": output}}}
+    today = {"text": f"Today's date is Thursday, November {number}, 2026 (formatted as usual).\nHi."}
+    body = {**GEMINI, "contents": [{"role": "user", "parts": [today]}, {"role": "user", "parts": [answer]}]}
+    return asked(GEMINI_PATH, body, {"user-agent": "GeminiCLI-tui/0.61.0/gemini-2.5-flash (linux; x64)"})
+
+
+def test_what_gemini_cli_changes_between_starts_is_not_compared() -> None:
+    assert gemini_cli("26").compared() == gemini_cli("27").compared()
 
 
 def test_keys_in_another_order_and_headers_are_not_compared() -> None:

@@ -8,6 +8,8 @@ of what the family documents, so that the hold is not too low for a model name t
 - OpenAI (developers.openai.com, "Images and vision"): 32 × 32 patches, at most 1,536 or, in original detail, 10,000, times
   1.2 to 2.46; or 512 × 512 tiles, at most eight after scaling to 2,048 and 768 pixels, of up to 170 tokens and 85 more. In
   gpt-4o-mini a tile is 5,667 tokens, and 2,833 more.
+- Gemini (ai.google.dev, "Media resolution", "Image understanding"): 258 tokens for each tile, none smaller than 256 pixels, or
+  up to 2,240 for the whole.
 - OpenAI counts recorded speech as a token for each 100 ms (developers.openai.com, "Managing costs").
 
 A PDF is billed by its text and by a picture of each page. Its amount of text cannot be known from outside: streams are packed,
@@ -36,6 +38,7 @@ _TILED: Final = re.compile(r"(ft:)?(chat)?gpt-4o|o[13]")
 """Those that know no patches. Of the others it is not asked which of the two they know."""
 _TILES: Final = 8
 _TOKENS_A_SECOND: Final = 10
+_GEMINI_WHOLE, _GEMINI_TILE, _LEAST_TILE = 2_240, 258, 256
 _IMAGES: Final = ("image/gif", "image/jpeg", "image/png", "image/webp")
 _HEARD: Final = ("audio/mpeg", "audio/wav")
 
@@ -59,8 +62,14 @@ def _gpt(name: str, size: Pixels) -> int:
     return tiles if _TILED.match(name) else max(math.ceil(_PATCH_TOKENS * min(patches, _PATCHES)), tiles)
 
 
+def _gemini(_: str, size: Pixels) -> int:
+    tiles = math.ceil(size.width / _LEAST_TILE) * math.ceil(size.height / _LEAST_TILE)
+    return max(_GEMINI_WHOLE, _GEMINI_TILE * tiles)
+
+
 _FAMILIES: Final = (
     _Family(re.compile(r"claude-"), _claude, None),
+    _Family(re.compile(r"gemini-"), _gemini, None),
     _Family(re.compile(r"(ft:)?(gpt-(?!oss)|chatgpt-|o\d)"), _gpt, re.compile(r".*audio")),
 )
 
@@ -70,7 +79,7 @@ def tokens_at_most(model: str, part: ContentPart) -> int | None:
 
     Raises UnboundableRequest for a part that the model does not take, or that its headers do not bound.
     """
-    name = model.partition(":")[2] if model.startswith(("anthropic:", "openai:")) else model
+    name = model.partition(":")[2] if model.startswith(("anthropic:", "openai:", "google:")) else model
     family = next((each for each in _FAMILIES if each.names.match(name)), None)
     if part.type == "document":
         return None

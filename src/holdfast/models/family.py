@@ -12,7 +12,12 @@ from typing import Final, Literal, TypeGuard
 from holdfast.core.values import policies
 from holdfast.errors import ModelRefused
 
-ProviderName = Literal["anthropic", "openai"]
+ProviderName = Literal["anthropic", "openai", "google"]
+"""Providers. Google's models are only called for programs, in Google's own format."""
+
+GOOGLE: Final = "google:"
+"""Prefix of the names of Google's models."""
+_BASE_URLS: Final[Mapping[str, str]] = {"google": "GOOGLE_GEMINI_BASE_URL"}
 
 _FAMILIES: Final[Mapping[ProviderName, re.Pattern[str]]] = {
     "anthropic": re.compile(r"claude-"),
@@ -45,6 +50,11 @@ def provider_of(model: str, providers: Mapping[str, str]) -> tuple[ProviderName,
         f'Write anthropic:{model} or openai:{model}, or declare its provider in holdfast.toml under [models."{model}"].',
         error_class=policies.VALIDATION,
     )
+
+
+def base_url_variable(provider: str) -> str:
+    """The variable with the address that is called instead of the provider's own."""
+    return _BASE_URLS.get(provider, f"{provider.upper()}_BASE_URL")
 
 
 def family_of(model: str) -> str:

@@ -29,11 +29,15 @@ if TYPE_CHECKING:
     from genai_prices.types import ModelInfo, ModelPrice
 
 _PROVIDERS: Final = ("anthropic", "openai")
+_OF_PROGRAMS: Final = "google"
+"""A provider that is only called for programs: its prices are in no run's fingerprint."""
 _MTOK: Final = 1_000_000
 _DATED: Final = re.compile(r"(.+)-(20\d\d)-?(\d\d)-?(\d\d)")
 
 _TOKEN_RATES: Final = frozenset({"input_mtok", "output_mtok", "cache_read_mtok", "cache_write_mtok", "cache_write_1h_mtok"})
 _RATES_OF_THINGS_NEVER_ASKED_FOR: Final = frozenset({"web_searches_kcount", "storage_searches_kcount"})
+_GEMINI_RATES_NEVER_ASKED_FOR: Final = frozenset({"input_audio_mtok", "cache_audio_read_mtok", "output_audio_mtok"})
+"""Recordings are refused there."""
 _UNDECLARED_CACHE_WRITE: Final = Decimal("1.25")
 """What Anthropic, the dearest, asks for writing to its five-minute cache, as a multiple of the input rate."""
 
@@ -116,14 +120,13 @@ class Prices:
         """The price of `model`, a name as in ModelRequest; of one that `writes` nothing, its input's. Raises UnknownPrice for
         any that is not exactly known."""
         provider, colon, name = model.partition(":")
-        providers = (provider,) if colon and provider in _PROVIDERS else _PROVIDERS
+        providers = (provider,) if colon and provider in (*_PROVIDERS, _OF_PROGRAMS) else _PROVIDERS
         name = name if providers != _PROVIDERS else model
         if price := self._declared_price.get(model) or self._declared_price.get(name):
             return price
         for provider in providers:
-            if (info := _find(_load_listed()[provider], name)) and (
-                price := _listed_price(name, info, self._now(), writes=writes)
-            ):
+            listed = _load_of_programs() if provider == _OF_PROGRAMS else _load_listed()[provider]
+            if (info := _find(listed, name)) and (price := _listed_price(name, info, self._now(), writes=writes)):
                 return price
         raise self._unknown(model, name)
 
@@ -176,7 +179,8 @@ def _listed_price(name: str, info: ModelInfo, now: datetime, *, writes: bool = T
     priced = info.get_prices(now)
     keys = {key for key, value in vars(priced).items() if value is not None}
     needed = {"input_mtok", "output_mtok"} if writes else {"input_mtok"}
-    if not needed <= keys or keys - _TOKEN_RATES - _RATES_OF_THINGS_NEVER_ASKED_FOR:
+    unasked = _RATES_OF_THINGS_NEVER_ASKED_FOR | (_GEMINI_RATES_NEVER_ASKED_FOR if name.startswith("gemini-") else frozenset())
+    if not needed <= keys or keys - _TOKEN_RATES - unasked:
         return None
     starts = {0} | {tier.start for key in keys for tier in getattr(getattr(priced, key), "tiers", ())}
     return Price(name, tuple(_rates(priced, start) for start in sorted(starts)), _window(info))
@@ -207,13 +211,19 @@ def _load_listed() -> Mapping[str, Mapping[str, ModelInfo]]:
     """The snapshot's models by provider and exact name. Models that search by themselves bill more than their text."""
     from genai_prices.data import providers
 
-    return {
-        provider.id: {
-            name: info for info in provider.models for name in (info.id, *_equals(info.match)) if "search" not in name
-        }
-        for provider in providers
-        if provider.id in _PROVIDERS
-    }
+    return {provider.id: _named(provider) for provider in providers if provider.id in _PROVIDERS}
+
+
+@cache
+def _load_of_programs() -> Mapping[str, ModelInfo]:
+    """Google's models of the snapshot, by exact name."""
+    from genai_prices.data import providers
+
+    return next((_named(provider) for provider in providers if provider.id == _OF_PROGRAMS), {})
+
+
+def _named(provider: Any) -> dict[str, ModelInfo]:
+    return {name: info for info in provider.models for name in (info.id, *_equals(info.match)) if "search" not in name}
 
 
 def _equals(clause: Any) -> Iterator[str]:

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from holdfast.core.values import policies
 from holdfast.errors import ModelError, ModelRateLimited, ModelRefused, ModelUncertain
+from holdfast.models.family import base_url_variable
 from holdfast.platform.border import text_of
 from holdfast.ports import Usage
 
@@ -69,7 +70,7 @@ class ProviderCall:
             return ModelUncertain(
                 f"{self.provider} answered a call of {model}, and its reply was not taken: {self.excess}. What it cost is"
                 " unknown and counts as spent. No answer of a model is so large: see who answers at"
-                f" {self.url} ({self.provider.upper()}_BASE_URL).",
+                f" {self.url} ({base_url_variable(self.provider)}).",
                 status_code=self.status,
             )
         if self.status < 300:
@@ -97,7 +98,7 @@ class ProviderCall:
             )
         if self.begun or self.timed_out:
             return ModelRefused(
-                f"No connection to {self.provider} at {self.url} ({self.provider.upper()}_BASE_URL), so the call of"
+                f"No connection to {self.provider} at {self.url} ({base_url_variable(self.provider)}), so the call of"
                 f" {model} was not sent. {cause}",
                 error_class=policies.NETWORK,
                 retryable=True,

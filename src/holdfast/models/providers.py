@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from holdfast.core.values import policies
 from holdfast.errors import ModelRefused
-from holdfast.models.family import ProviderName, provider_of
+from holdfast.models.family import GOOGLE, ProviderName, base_url_variable, provider_of
 from holdfast.models.forwarded.requests import provider_of as forwarded_provider
 from holdfast.platform.border import text_of
 from holdfast.ports import (
@@ -39,6 +39,9 @@ R = TypeVar("R")
 VARIABLES: Final = (
     "ANTHROPIC_API_KEY",
     "ANTHROPIC_BASE_URL",
+    "GEMINI_API_KEY",
+    "GOOGLE_API_KEY",
+    "GOOGLE_GEMINI_BASE_URL",
     "OPENAI_API_KEY",
     "OPENAI_BASE_URL",
     "OPENAI_ORG_ID",
@@ -48,6 +51,9 @@ VARIABLES: Final = (
 
 - `ANTHROPIC_API_KEY`: Key for the models of Anthropic.
 - `ANTHROPIC_BASE_URL`: Address that is called instead of Anthropic's.
+- `GEMINI_API_KEY`: Key for the models of Google, where `GOOGLE_API_KEY` is not set.
+- `GOOGLE_API_KEY`: Key for the models of Google that programs call.
+- `GOOGLE_GEMINI_BASE_URL`: Address that is called instead of Google's.
 - `OPENAI_API_KEY`: Key for the models of OpenAI.
 - `OPENAI_BASE_URL`: Address that is called instead of OpenAI's; any server that speaks its Chat Completions.
 - `OPENAI_ORG_ID`: Organization that OpenAI charges.
@@ -67,7 +73,7 @@ class Providers:
 
     async def prepare(self, model: str) -> None:
         """Load what a call of `model` needs, so that the call itself need not wait for it. Raises ModelRefused."""
-        provider, _ = provider_of(model, self._declared)
+        provider: ProviderName = "google" if model.startswith(GOOGLE) else provider_of(model, self._declared)[0]
         await self._line(provider)
 
     async def request(self, request: ModelRequest) -> ModelReply:
@@ -147,6 +153,6 @@ def _connect(provider: ProviderName, environment: Mapping[str, str]) -> Line:
     except Exception as error:  # noqa: BLE001 - a base URL, a proxy or a certificate file that is none
         raise ModelRefused(
             f"No client for {provider} can be made from the environment ({text_of(error)})."
-            f" Nothing was called. Check {provider.upper()}_BASE_URL and the proxy variables.",
+            f" Nothing was called. Check {base_url_variable(provider)} and the proxy variables.",
             error_class=policies.VALIDATION,
         ) from None

@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, M
 from contextlib import contextmanager, suppress
 from email.utils import parsedate_to_datetime
 from functools import cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, NoReturn
 from urllib.parse import quote
 
 import httpx2
@@ -24,7 +24,8 @@ from holdfast.core.values.ids import CallId, run_of
 from holdfast.core.values.payload import digest
 from holdfast.errors import ModelRefused
 from holdfast.models import anthropic, anthropic_stream, openai, openai_stream, turn, usage
-from holdfast.models.family import ProviderName
+from holdfast.models.family import ProviderName, base_url_variable
+from holdfast.models.forwarded import gemini
 from holdfast.models.forwarded import requests as forwarded
 from holdfast.models.forwarded.events import EventSplitter
 from holdfast.models.provider_call import ProviderCall, UnusableReply
@@ -88,6 +89,11 @@ class Format(NamedTuple):
     assembly: Callable[[], Assembly]
 
 
+def _only_forwarded(*_: Any) -> NoReturn:
+    """Raise for a request that is no program's own."""
+    raise ModelRefused("Google's models are only called for programs. Nothing was called.", error_class=policies.VALIDATION)
+
+
 _FORMATS: Final[Mapping[ProviderName, Format]] = {
     "anthropic": Format(
         anthropic.HOME,
@@ -107,12 +113,16 @@ _FORMATS: Final[Mapping[ProviderName, Format]] = {
         openai_stream.ASKED,
         openai_stream.CompletionAssembly,
     ),
+    "google": Format(gemini.HOME, "", gemini.headers, _only_forwarded, _only_forwarded, {}, _only_forwarded),
 }
 
 
 def connect(provider: ProviderName, environment: Mapping[str, str]) -> Line:
     """A line to `provider`. Raises ModelRefused if there is no key for its own service."""
-    key, url = (environment.get(f"{provider.upper()}_{name}", "").strip() for name in ("API_KEY", "BASE_URL"))
+    key = environment.get(f"{provider.upper()}_API_KEY", "").strip()
+    url = environment.get(base_url_variable(provider), "").strip()
+    if provider == "google":
+        key = key or environment.get("GEMINI_API_KEY", "").strip()
     if not key and not url:
         raise ModelRefused(
             f"{provider.upper()}_API_KEY is not set. Nothing was called. Set it in the process that executes the run, and retry"

@@ -27,6 +27,7 @@ from holdfast.models.bounds import (
     text_tokens,
 )
 from holdfast.models.family import ProviderName, family_of
+from holdfast.models.forwarded import gemini
 from holdfast.models.forwarded.anthropic_messages import COUNT_TOKENS, MESSAGES
 from holdfast.models.forwarded.format import MIN_TOKENS, Media, StreamReport, WireFormat, field
 from holdfast.models.forwarded.normal import question_of
@@ -40,6 +41,7 @@ FORMATS: Final[Mapping[ForwardedFormat, WireFormat]] = {
     "openai.chat": CHAT,
     "openai.responses": RESPONSES,
     "openai.embeddings": EMBEDDINGS,
+    "gemini.generate": gemini.GENERATE,
 }
 
 PATHS: Final[Mapping[str, ForwardedFormat]] = {
@@ -69,7 +71,8 @@ _OTHERS_WRITE: Final = 4_096
 
 def format_at(path: str) -> ForwardedFormat | None:
     """The format of the requests at a path, with or without its version; None where nothing is served."""
-    return PATHS.get(_VERSION.sub("", path.partition("?")[0], count=1))
+    place = _VERSION.sub("", path.partition("?")[0], count=1)
+    return "gemini.generate" if gemini.PATH.fullmatch(place) else PATHS.get(place)
 
 
 def read(path: str, headers: Mapping[str, str], body: bytes) -> ForwardedRequest:
@@ -81,9 +84,14 @@ def read(path: str, headers: Mapping[str, str], body: bytes) -> ForwardedRequest
     place = _VERSION.sub("", path.partition("?")[0], count=1)
     format_ = format_at(path)
     if format_ is None:
-        raise NotFound(f"No model is called at {place}. Nothing was called. Called are: {', '.join(PATHS)}.")
+        served = ", ".join((*PATHS, "/models/MODEL:generateContent"))
+        raise NotFound(f"No model is called at {place}. Nothing was called. The paths are: {served}.")
     content_ = _decoded(body)
-    name = content_.get("model")
+    name, stream = content_.get("model"), content_.get("stream") is True
+    if (found := gemini.PATH.fullmatch(place)) is not None:
+        name, stream = found[1], found[2] == gemini.STREAM
+        if stream and "alt=sse" not in path:
+            raise InvalidInput("A stream is asked for with alt=sse. Nothing was called.")
     if not isinstance(name, str) or not name:
         raise InvalidInput("model is to be the name of a model. Nothing was called.")
     wire = FORMATS[format_]
@@ -99,7 +107,7 @@ def read(path: str, headers: Mapping[str, str], body: bytes) -> ForwardedRequest
         maximum,
         {each: headers[each] for each in _FORWARDED_HEADERS if headers.get(each)},
         is_lowered=asked is None,
-        stream=content_.get("stream") is True,
+        stream=stream,
     )
 
 
@@ -131,7 +139,7 @@ def lowered(request: ForwardedRequest) -> list[ForwardedRequest]:
 
 def _floor(request: ForwardedRequest) -> int:
     """A model that thinks has to have room for an answer besides."""
-    thinks = field(request.body, "thinking", "budget_tokens") is not None
+    thinks = field(request.body, "thinking", "budget_tokens") is not None or "gemini" in request.format
     return min(request.max_tokens, 2 * MIN_TOKENS if thinks else MIN_TOKENS)
 
 
@@ -141,6 +149,8 @@ def provider_of(request: ForwardedRequest) -> ProviderName:
 
 def path_at(request: ForwardedRequest) -> str:
     """The path below the provider's base address, which has its version at OpenAI's."""
+    if request.format == "gemini.generate":
+        return f"/v1beta{request.path}{'?alt=sse' if request.stream else ''}"
     return request.path if provider_of(request) == "openai" else f"/v1{request.path}"
 
 
