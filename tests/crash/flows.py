@@ -33,6 +33,7 @@ RULES = (
     Rule(user=": research", turn=3, text="three findings"),
     Rule(user=": word", text="a word"),
     Rule(user=": view", text="hills, and behind them the sea, as far as one can see", pause_s=0.005),
+    Rule(user=": relay", text="the word that is passed on"),
     Rule(user=": confirm", turn=1, tool_calls=(ToolCall("peek", {"what": "inside"}),)),
     Rule(user=": confirm", turn=2, text="a parcel"),
 )
