@@ -67,6 +67,23 @@ async def test_what_is_no_call_is_not_found_at_once(gateway: LoopbackGateway) ->
         assert (await client.post(f"{base}/v1/messages", content=b"no JSON", headers=headers)).status_code == 400
 
 
+async def test_every_format_has_its_own_answer_at_the_limit(gateway: LoopbackGateway) -> None:
+    model = {"model": "gpt-4.1-nano", "input": "Hi."}
+    gemini = "/v1beta/models/gemini-2.5-flash"
+    async with httpx2.AsyncClient() as client, gateway.open(NoCalls()) as given:
+        base, headers = given["ANTHROPIC_BASE_URL"], {"x-goog-api-key": given["GEMINI_API_KEY"] or ""}
+        for path in ("/v1/responses", "/responses", "/v1/embeddings"):
+            stopped = await client.post(f"{base}{path}", json=model, headers=headers)
+            assert (stopped.status_code, stopped.json()["error"]["code"]) == (402, "insufficient_quota")
+        codex = await client.post(f"{base}/v1/responses", json=model, headers={**headers, "originator": "codex_exec"})
+        assert (codex.status_code, codex.json()["error"]["message"]) == (400, "At the limit.")
+        for path in (f"{gemini}:generateContent", f"{gemini}:streamGenerateContent?alt=sse"):
+            stopped = await client.post(f"{base}{path}", json={"contents": []}, headers=headers)
+            assert (stopped.status_code, stopped.json()["error"]["status"]) == (402, "FAILED_PRECONDITION")
+        no_events = await client.post(f"{base}{gemini}:streamGenerateContent", json={"contents": []}, headers=headers)
+        assert (no_events.status_code, no_events.json()["error"]["status"]) == (400, "INVALID_ARGUMENT")
+
+
 async def test_it_listens_on_the_loopback_interface_only_and_closes(gateway: LoopbackGateway) -> None:
     async with gateway.open(NoCalls()) as given, gateway.open(NoCalls()) as other:
         place = urlsplit(given["OPENAI_BASE_URL"] or "")

@@ -53,7 +53,8 @@ class Application:
                 raise Unauthorized(
                     "This key is not valid at the gateway of Holdfast, or its run is not under way here any more."
                 )
-            await _forward(calls, read(path, headers, body), answer, receive)
+            asked = f"{path}?{scope['query_string'].decode('latin-1')}"
+            await _forward(calls, read(asked, headers, body), answer, receive)
         except HoldfastError as problem:
             await answer.refuse(answer_to(problem, format_, headers))
         except Exception as problem:  # noqa: BLE001 - a fault of ours, which the log has
