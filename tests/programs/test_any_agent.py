@@ -140,7 +140,9 @@ def test_at_its_limit_an_agent_is_stopped_and_goes_on_from_the_same_call(
     assert again[0] in (7, 9)
     assert len(server.calls) == len(before)
 
-    assert holdfast.run("budget", "raise", run, "1.00")[0] == 0
+    code, _, err = holdfast.run("budget", "raise", run, "1.00")
+    assert code == 0
+    assert f"holdfast exec --resume {run}" in err
     code, out, err = holdfast.run("exec", "--resume", run)
     assert code == 0, err
     assert len(out.splitlines()) == 5

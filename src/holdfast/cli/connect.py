@@ -238,6 +238,10 @@ def _expect(place: str) -> None:
         )
 
 
+EXEC: Final = "exec"
+"""The workflow of programs: `holdfast exec` continues its runs, and no worker."""
+
+
 class Placeholder(str):
     """A word like `<NAME>` that a person has to replace. It is printed unquoted, so a shell rejects a command that has it."""
 

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 from msgspec import convert
 
 from holdfast import settings
-from holdfast.cli.connect import Placeholder, server, typed
+from holdfast.cli.connect import EXEC, Placeholder, server, typed
 from holdfast.cli.page import sample
 from holdfast.cli.page.moment import around, clock
 from holdfast.cli.page.typed_input import resolve_actor
@@ -115,6 +115,8 @@ async def onward(asking: QueryBackend, run_id: str, store: str | None) -> list[s
     if run["status"] == "running" and run["workflow_missing_since"] is not None:
         if server(store) is not None:
             return ["No worker has its workflow now:", look]
+        if run["workflow"] == EXEC:
+            return ["Continue its program:", f"  {typed('exec', '--resume', run_id, store=store)}"]
         worker = typed("worker", f"FILE.py:{run['workflow']}", store=store)
         return ["No worker has its workflow now. Start one:", f"  {worker}"]
     if run["status"] == "running":
@@ -221,6 +223,8 @@ def commands(gate: View, store: str | None) -> list[str]:
     if gate["reason"] == WORKFLOW_MISSING:
         worker, migrate = typed("worker", store=store), typed("runs", "migrate", run, store=store)
         name = _gate_content(gate).get("workflow", "WORKFLOW")
+        if name == EXEC:
+            return [typed("exec", "--resume", run, store=store), typed("runs", "cancel", run, store=store)]
         return [f"{worker} FILE.py:{name}", f"{migrate} FILE.py:WORKFLOW", typed("runs", "cancel", run, store=store)]
     found = []
     for decision in gate["allowed"]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.cli import reference
-from holdfast.cli.connect import backend
+from holdfast.cli.connect import EXEC, backend
 from holdfast.cli.page import moment, table, terminal, waiting
 from holdfast.cli.page.count import counted
 from holdfast.cli.page.table import ID, Column
@@ -38,8 +38,6 @@ MAX_OPERATIONS: Final = 100
 """Maximum number of a run's operations shown below its steps: `--operations` lists them all."""
 MAX_LINES: Final = 10
 """Number of lines of a program's output that are shown."""
-EXEC: Final = "exec"
-"""The workflow of programs."""
 MAPS: Final = (
     Column("map", 12),
     Column("status"),
