@@ -221,7 +221,8 @@ def _has_payload(kind: Any) -> bool:
 
 
 def _decode_struct(kind: Any, row: dict[str, Any]) -> Any:
-    found, values = {}, {}
+    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for each in _fields_of(kind):
         name = each.shown if each.shown in row else each.name  # older versions had no other names
         if name in row:
