@@ -17,6 +17,9 @@ from holdfast.errors import CallsStopped, OperationFailed
 from holdfast.models.forwarded.requests import read
 from holdfast.models.providers import Providers
 from holdfast.ports import ForwardedReply, ForwardedRequest
+from holdfast.service.declarations import query
+from holdfast.service.principal import Principal
+from holdfast.service.service import Service
 from holdfast.settings import Settings
 from holdfast.testing.model_server import Fault, ModelServer, Rule
 from holdfast.testing.wire import Usage
@@ -268,6 +271,8 @@ async def test_a_maximum_that_the_budget_cannot_hold_is_lowered_and_held_at_what
         (held,) = await events_of(run, ModelCallHeld)
         assert bought * 5_000 < held.hold_nanousd <= 100_000_000
         assert bought < held.tokens < bought + 2_000
+        (row,) = (await Service(engine).query(Principal(), query.Operations(run=run.id))).rows
+        assert row["max_tokens"] == bought
 
 
 async def test_a_lowered_call_is_found_by_what_the_program_asked_for(store: str, server: ModelServer, model: Providers) -> None:

@@ -321,6 +321,8 @@ def _details(row: View, now_ms: int) -> Iterator[str]:
         yield row["decision"] + (f" by {row['by']}" if row["by"] else "")
     if row["input_tokens"] or row["output_tokens"]:
         yield f"{row['input_tokens']} + {row['output_tokens']} tokens"
+    if row["max_tokens"] is not None:
+        yield f"maximum lowered to {row['max_tokens']}"
     if row["reused"]:
         yield "outcome reused"
     if row["status"] not in _OVER:

@@ -33,6 +33,7 @@ from holdfast.core.facts.state import (
     State,
 )
 from holdfast.core.values.ids import CallId, GateId, Path, StepId
+from holdfast.core.values.payload import Payload
 from holdfast.core.values.policies import CALLED_OFF, ErrorRecord
 from holdfast.core.views.page import rows_after
 from holdfast.core.views.status import Wait, waiting_for
@@ -77,6 +78,15 @@ class FailedTry(msgspec.Struct, frozen=True):
     error_class: str
 
 
+class _Bought(msgspec.Struct):
+    """The part of a reply to a program that is read; replies to steps have no such field."""
+
+    max_tokens: int | None = None
+
+
+_READ_BOUGHT: Final = msgspec.json.Decoder(_Bought)
+
+
 class OperationRow(msgspec.Struct, omit_defaults=True):
     """An operation of a step at a place of its code. Times are Unix milliseconds, money is in nano-dollars.
 
@@ -100,6 +110,8 @@ class OperationRow(msgspec.Struct, omit_defaults=True):
     held_nanousd: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
+    max_tokens: int | None = None
+    """The maximum of output that was bought for a program, where the limit could not pay its own."""
     about: str | None = None
     due_at_ms: int | None = None
     waits_for: tuple[str, ...] = ()
@@ -280,6 +292,7 @@ class Operations:
         if isinstance(event, ev.ModelCallSettled):
             row.input_tokens += event.input_tokens
             row.output_tokens += event.output_tokens
+            row.max_tokens = _bought(event.output)
 
     def _ask(self, recorded: ev.Recorded) -> None:
         """Keep the questions that stand in no journal."""
@@ -330,3 +343,8 @@ def operations(history: Iterable[ev.Recorded]) -> list[OperationRow]:
     for recorded in history:
         gathered.add(recorded)
     return gathered.rows()
+
+
+def _bought(output: Payload) -> int | None:
+    """Return the maximum that a reply says was bought; None of one that is too long to stand in the history."""
+    return None if output.blob is not None else _READ_BOUGHT.decode(output.json).max_tokens

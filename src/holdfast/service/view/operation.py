@@ -40,6 +40,9 @@ class OperationRow(TypedDict):
     held_usd: Annotated[Dollars, doc("Dollars that are reserved for its call in flight.")]
     input_tokens: Annotated[int, doc("Tokens that the model has read.")]
     output_tokens: Annotated[int, doc("Tokens that the model has written.")]
+    max_tokens: Annotated[
+        int | None, doc("Maximum of output tokens that was bought, as the limit could not pay for more; null if it could.")
+    ]
     about: Annotated[str | None, doc("Id of the gate, of the child run or of the call.")]
     due_at: Annotated[Time | None, doc("Time at which its wait ends by itself, or its next try is due.")]
     waits_for: Annotated[list[str], doc("The pools, or the limit, for which the call waits.")]
@@ -176,6 +179,7 @@ def of_operation(row: operations.OperationRow) -> OperationRow:
         "held_usd": usd(row.held_nanousd),
         "input_tokens": row.input_tokens,
         "output_tokens": row.output_tokens,
+        "max_tokens": row.max_tokens,
         "about": row.about,
         "due_at": iso(row.due_at_ms),
         "waits_for": [*row.waits_for],

@@ -46,6 +46,7 @@ const operation = (path: string, name: string, from: number, more: Partial<Opera
   held_usd: "0.00",
   input_tokens: 0,
   output_tokens: 0,
+  max_tokens: null,
   about: null,
   due_at: null,
   waits_for: [],
