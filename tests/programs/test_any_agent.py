@@ -123,6 +123,26 @@ def test_killed_at_a_call_an_agent_goes_on_and_pays_for_no_call_twice(
     assert Decimal(shown["cost_usd"]) + Decimal(shown["held_usd"]) <= Decimal(LIMIT_USD)
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("call", [1, 3, CALLS])
+def test_a_job_killed_at_a_call_of_its_script_goes_on_and_pays_for_no_call_twice(
+    call: int, holdfast: Command, server: ModelServer, tmp_path: Path
+) -> None:
+    agent = f"cd {tmp_path} && {sys.executable} {PROGRAMS / 'openai_agent.py'}"
+    (tmp_path / "job.yaml").write_text(f"jobs: {{asks: {{runs-on: any, steps: [{{run: '{agent}'}}]}}}}\n")
+    words = ("run", "job.yaml", "--key", "one", "--cost-limit", LIMIT_USD)
+    server.script.add(Rule(nth=call, latency_s=0.7), Rule(user="two", latency_s=0.7))
+    running = holdfast.start(*words)
+    await_calls(server, call, running)
+    holdfast.kill(running, "holdfast")
+    running.communicate(PATIENCE_S)
+
+    code, out, err = holdfast.run(*words)
+    assert code == 0, (out, err)
+    assert set(completed(server.calls).values()) == {1}
+    assert len(completed(server.calls)) == CALLS
+
+
 @pytest.mark.parametrize("agent", ["wire", *(pytest.param(each, marks=pytest.mark.long) for each in ("anthropic", "openai"))])
 def test_at_its_limit_an_agent_is_stopped_and_goes_on_from_the_same_call(
     agent: str, holdfast: Command, server: ModelServer

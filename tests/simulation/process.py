@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from contextvars import Context, copy_context
 from random import Random
 from typing import Any, Final, TypeVar
@@ -21,7 +22,7 @@ from holdfast.errors import StoreError
 from holdfast.models.prices import DeclaredPrice, Prices
 from holdfast.platform.border import contained, isolated
 from holdfast.platform.threads import awaited, outcome
-from holdfast.ports import Model, Observer
+from holdfast.ports import ForwardedCalls, Model, Observer
 from holdfast.settings import Settings
 from tests.simulation.chance import Chance, spread_s
 from tests.simulation.fault import Faults
@@ -193,7 +194,9 @@ class Process:
 
     async def _live(self, lane: Lane, stopping: asyncio.Event) -> None:
         threads = InlineThreads(self._chance.stream(f"threads/{self.name}"))
-        around = Environment(VirtualClock(), self._ids, threads, PRICES, lane.name, Resources(cpu_m=CPU_M), self._shell)
+        around = Environment(
+            VirtualClock(), self._ids, threads, PRICES, lane.name, Resources(cpu_m=CPU_M), self._shell, programs=NoCalls()
+        )
         workers = SimulatedWorkers(self._chance.stream(f"hands/{self.name}"), self._shell if self._lends_shell else None)
         self.mount = mount = Mount(self.disk, self, patient=True)
         store = SimulatedStore.on(mount)
@@ -340,3 +343,14 @@ class Process:
         else:
             if not told.done():
                 told.set_result(result)
+
+
+class NoCalls:
+    """Keeps ports.ProgramGateway: simulated scripts call no models."""
+
+    @asynccontextmanager
+    async def open(self, calls: ForwardedCalls) -> AsyncIterator[Mapping[str, str | None]]:
+        yield {}
+
+    async def aclose(self) -> None:
+        """Nothing is open."""

@@ -82,6 +82,7 @@ from holdfast.ports import (
     Model,
     Observation,
     Observer,
+    ProgramGateway,
     Queue,
     ReplayResponder,
     Store,
@@ -129,6 +130,8 @@ class Environment(NamedTuple):
     """Who runs the scripts of workflows that are read back from the store, where the machine is not to."""
     stand_in: ReplayResponder | None = None
     """Who answers in the place of models, tools and users' code."""
+    programs: ProgramGateway | None = None
+    """The gateway of programs, in the place of a port of this machine."""
 
     @classmethod
     def of_machine(cls, slots: int, models: Mapping[str, settings_.DeclaredModel]) -> Environment:
@@ -389,7 +392,7 @@ def _services(
         contents=Contents(payloads, settings.fetch),
         secrets=secrets,
         gateway=gateway,
-        programs=LoopbackGateway(),
+        programs=around.programs or LoopbackGateway(),
         requests=RequestKeeping(settings.keep_requests or "redacted", settings.keep_requests_of),
         tools=ToolExecutor(secrets, around.threads),
         threads=around.threads,

@@ -8,9 +8,9 @@ from __future__ import annotations
 import asyncio
 import hmac
 import secrets
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.gateway.variables import variables
 
@@ -32,6 +32,7 @@ class LoopbackGateway:
         """The attempts whose programs may call, by their tokens."""
         self._opening = asyncio.Lock()
         self._server: asyncio.Server | None = None
+        self._make: Callable[[], Any] | None = None
         self._state: ServerState | None = None
         self._port = 0
 
@@ -57,19 +58,26 @@ class LoopbackGateway:
         return found
 
     async def _listen(self) -> None:
-        from holdfast.gateway.connection import served
-
-        make, self._state = served(self.calls_of)
-        self._server = await asyncio.get_running_loop().create_server(make, HOST, 0)
+        self._server = await asyncio.get_running_loop().create_server(self._connection, HOST, 0)
         self._port = self._server.sockets[0].getsockname()[1]
+
+    def _connection(self) -> Any:
+        """Return a new connection. The server is loaded for the first: most scripts of jobs call no model."""
+        if self._make is None:
+            from holdfast.gateway.connection import served
+
+            self._make, self._state = served(self.calls_of)
+        return self._make()
 
     async def aclose(self) -> None:
         """Close the port, and break off what is still being answered."""
-        if self._server is None or self._state is None:
+        if self._server is None:
             return
         self._server.close()
+        self._server = None
+        if self._state is None:
+            return
         for connection in [*self._state.connections]:
             connection.transport.abort()
         if self._state.tasks:
             await asyncio.wait(self._state.tasks, timeout=_LAST_WORDS_S)
-        self._server = None

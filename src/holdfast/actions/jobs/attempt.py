@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Any, Literal, Protocol, TypeVar
 
 from holdfast.authoring.tool import Tool
@@ -111,6 +111,13 @@ class Attempt(Protocol):
 
     def kept_log(self, job: str) -> KeptLog:
         """For what it prints in this try. `job` is what people call it."""
+        ...
+
+    def program_variables(
+        self, name: str, *, on_change: Literal["stop", "live"]
+    ) -> AbstractAsyncContextManager[Mapping[str, str | None]]:
+        """Inside, a script may make model calls: yields the variables that lead it to the gateway, None for those that would
+        lead it past. Leaving waits for calls under way, and raises what the step has to wait for."""
         ...
 
     async def view(self) -> StateView:

@@ -123,11 +123,20 @@ class MatrixJob:
                 if step.effect == "once" and not step.condition.implies_success:
                     self._progress.log.say(f"step {step.id or number!r} runs once, and is not begun in a run that is cancelled")
                 elif left_s > 0 and step.effect != "once":
-                    await StepRun(step, number, self._around(runner, left_s), self._progress).run()
+                    await StepRun(step, number, self._around(runner, left_s, has_gateway=False), self._progress).run()
 
-    def _around(self, runner: JobRunner, left_s: float) -> StepScope:
+    def _around(self, runner: JobRunner, left_s: float, *, has_gateway: bool) -> StepScope:
         return StepScope(
-            self._attempt, self._job, self._which, runner, self._stop, left_s, self._evaluation, self._sharers, self._began_s
+            self._attempt,
+            self._job,
+            self._which,
+            runner,
+            self._stop,
+            left_s,
+            self._evaluation,
+            self._sharers,
+            self._began_s,
+            has_gateway,
         )
 
     async def _run_steps(self, runner: JobRunner, deadline_s: float) -> None:
@@ -139,4 +148,5 @@ class MatrixJob:
                 self._progress.fail("the job took longer than its timeout-minutes")
                 return
             self._begun = number
-            await StepRun(step, number, self._around(runner, left_s), self._progress).run()
+            around = self._around(runner, left_s, has_gateway=self._attempt.worker is None)
+            await StepRun(step, number, around, self._progress).run()

@@ -9,9 +9,11 @@ import asyncio
 from collections.abc import Awaitable
 from typing import Any, Final, NamedTuple
 
+import msgspec
+
 from holdfast.actions import shell
 from holdfast.actions.expressions import ExpressionError, to_text, whole_text
-from holdfast.actions.jobs import context, idempotency, placement
+from holdfast.actions.jobs import context, idempotency, placement, provider
 from holdfast.actions.jobs.attempt import Attempt
 from holdfast.actions.jobs.evaluation import Evaluation
 from holdfast.actions.jobs.idempotency import Outcome
@@ -44,6 +46,8 @@ class StepScope(NamedTuple):
     """How many combinations have what was reserved together."""
     began_s: float
     """Beginning of the attempt."""
+    has_gateway: bool
+    """Its script may call models through the gateway of this process."""
 
 
 class StepRun:
@@ -120,8 +124,19 @@ class StepRun:
         script, limits = await self._evaluated(self._script), await self._evaluated(self._limits)
         if self._step.effect == "once":
             return await self._perform_once(script, limits)
-        ending = await self._unless_stopped(self._execute(script, limits))
+        if self._around.has_gateway:
+            ending = await self._with_models(script, limits)
+        else:
+            ending = await self._unless_stopped(self._execute(script, limits))
         return None if ending is None else idempotency.outcome_of(ending)
+
+    async def _with_models(self, script: shell.Script, limits: shell.Limits) -> shell.ScriptEnd | None:
+        """Run a script whose model calls are the job's. At a limit the job is left, to begin again when there is room: calls
+        that were answered are not made again, and a script that asks for something else makes a new one."""
+        attempt = self._around.attempt
+        async with attempt.program_variables(f"calls-{self._key}", on_change="live") as variables:
+            script = msgspec.structs.replace(script, env=provider.environment_of(script.env, variables))
+            return await self._unless_stopped(self._execute(script, limits))
 
     async def _perform_once(self, script: shell.Script, limits: shell.Limits) -> Outcome:
         """Cancelled combinations do not break it off: half of it done would be a question for a person."""
