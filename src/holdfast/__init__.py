@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from holdfast.service.control.gate import Gate
     from holdfast.service.control.handle import Run
     from holdfast.service.control.supervisor import Supervisor, TaskResult, WorkerAgent
+    from holdfast.sync.guard import Budget, budget, capped
     from holdfast.tools.http import http_lookup, http_tool, secret
 
 __version__ = "0.2.0.dev0"
@@ -80,6 +81,7 @@ __all__ = [
     "Answer",
     "ApprovalState",
     "Audio",
+    "Budget",
     "Chat",
     "ChildHandle",
     "ChildOutcome",
@@ -130,6 +132,8 @@ __all__ = [
     "WorkflowBudget",
     "WorkflowError",
     "branch",
+    "budget",
+    "capped",
     "check",
     "child",
     "flow",
@@ -194,6 +198,7 @@ _HOMES: Final = {
         "TransitionDenied",
     ),
     "platform.log_filter": ("LogFilter",),
+    "sync.guard": ("Budget", "budget", "capped"),
     "tools.http": ("http_lookup", "http_tool", "secret"),
 }
 _HOME_OF: Final = {name: home for home, names in _HOMES.items() for name in names}

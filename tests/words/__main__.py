@@ -27,7 +27,7 @@ from typing import Final, NamedTuple, TypeAlias
 ROOT: Final = Path(__file__).resolve().parents[2]
 CEILINGS: Final = Path(__file__).with_name("ceilings.json")
 LONGEST_NAME: Final = 80
-TARGET: Final = 47_700
+TARGET: Final = 47_850
 """The words that the pages for users may have in all. Those of alerts are read one at a time, in the night, and count as well."""
 
 USER_PAGES: Final = "words of pages for users: docs"

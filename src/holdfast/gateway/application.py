@@ -51,7 +51,7 @@ class Application:
             calls = self._calls_of(_token(headers))
             if calls is None:
                 raise Unauthorized(
-                    "This key is not valid at the gateway of Holdfast, or its run is not under way here any more."
+                    "This key is not valid at the gateway of Holdfast, or its run or block has ended here. Nothing was called."
                 )
             asked = f"{path}?{scope['query_string'].decode('latin-1')}"
             await _forward(calls, read(asked, headers, body), answer, receive)
