@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import pty
 import re
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast import Engine, Workflow, task
 from tests.cli.conftest import Shell
 from tests.forks import Fork
 
@@ -141,12 +143,23 @@ def test_what_cannot_be_run_or_resumed_is_said_before_anything_is(shell: Shell) 
     assert shell("runs", "list", "--json").data == []
 
 
-@pytest.mark.parametrize("ended", ["completed", "other"])
-def test_only_a_run_of_exec_that_can_go_on_is_resumed(ended: str, shell: Shell, process: Start) -> None:
+async def start_namesake(folder: Path) -> str:
+    """A run of another workflow of the same name."""
+    workflow = Workflow("exec")
+    workflow.node("program")(task(lambda state: None))
+    async with Engine.open(str(folder / "holdfast.db"), execute=False) as engine:
+        return (await engine.start(workflow, {})).id
+
+
+@pytest.mark.parametrize("ended", ["completed", "other", "namesake"])
+def test_only_a_run_of_exec_that_can_go_on_is_resumed(ended: str, home: Path, shell: Shell, process: Start) -> None:
     if ended == "completed":
         done = process(*python("pass"))
         run = run_of(done.communicate(PATIENCE_S)[1])
         code, words = 4, "is completed. Nothing was done."
+    elif ended == "namesake":
+        run = asyncio.run(start_namesake(home))
+        code, words = 2, "has no program"
     else:
         run = shell("run", "flow:broken", "--json").data["run_id"]
         code, words = 2, "continues those of `holdfast exec` only"

@@ -174,13 +174,13 @@ def test_a_changed_program_is_stopped_at_the_difference_or_goes_on_live(
     holdfast: Command, server: ModelServer, tmp_path: Path
 ) -> None:
     server.script.add(Rule(nth=2, fault=Fault("status", status=400)))
-    code, _, err = holdfast.run(*holdfast.agent("wire"))
+    code, _, err = holdfast.run(*holdfast.agent("wire", "stays"))
     run = run_of(err)
     assert code == 9
     (tmp_path / "question").write_text("another one")
     before = len(server.calls)
     code, out, err = holdfast.run("exec", "--resume", run)
-    assert (code, out) == (9, "")
+    assert (code, out) == (9, ""), "it is stopped, although it would go on"
     assert "[0].content: it was 'one', and is now 'another one'" in err
     assert len(server.calls) == before
 

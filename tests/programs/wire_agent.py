@@ -1,5 +1,6 @@
 """An agent without an SDK, which knows nothing of Holdfast: it speaks Anthropic's format over sockets of its own. Seven calls,
-three of them at once, two streamed. `hides`: it ends well whatever happens; `leaves`: it hangs up at first."""
+three of them at once, two streamed. `hides`: it ends well whatever happens; `leaves`: it hangs up at first; `stays`: it goes on although
+its calls are refused."""
 
 from __future__ import annotations
 
@@ -56,4 +57,6 @@ try:
     main()
 except RefusedError as problem:
     print(problem, file=sys.stderr)
+    if "stays" in sys.argv and str(problem).startswith("402"):
+        time.sleep(600)
     sys.exit(0 if "hides" in sys.argv else 9)

@@ -16,7 +16,7 @@ from msgspec import convert
 from holdfast import settings
 from holdfast.cli.connect import EXEC, Placeholder, server, typed
 from holdfast.cli.page import sample
-from holdfast.cli.page.moment import around, clock
+from holdfast.cli.page.moment import around, clock, ms
 from holdfast.cli.page.typed_input import resolve_actor
 from holdfast.cli.page.waiting import words
 from holdfast.core.facts.graph import GATE_DECISIONS
@@ -169,8 +169,11 @@ def _commands_about(run: str, wait: Wait) -> Iterator[Sequence[str]]:
             pass
 
 
-def of_missing(since_ms: int, now_ms: int, store: str | None) -> str:
-    """Return the words for a run that no process can go on with: since when, and when a person will be asked."""
+def of_missing(run: View, now_ms: int, store: str | None) -> str:
+    """Return the words for a run that no process can go on with: since when, and what a person does, or when one is asked."""
+    since_ms = ms(run["workflow_missing_since"])
+    if run["workflow"] == EXEC:
+        return f"No process runs its program. Continue it:\n  {typed('exec', '--resume', run['run_id'], store=store)}"
     at_ms = since_ms + int(1000 * settings.load().workflow_grace_s)
     when = f"at {clock(at_ms)}" if at_ms > now_ms else "as soon as a process works on this store"
     return (

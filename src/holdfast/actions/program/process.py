@@ -33,6 +33,8 @@ from holdfast.errors import OutcomeUnknown, ToolFailed, UsageError
 
 _GRACE_S: Final = 2.0
 """The time that a stopped program gets to end by itself."""
+_LAST_WORDS_S: Final = 1.0
+"""The time before that in which it may report the error that it got."""
 _LINGER_S: Final = 1.0
 """The same for processes that a program leaves behind."""
 _DRAIN_LIMIT_S: Final = 10.0
@@ -64,17 +66,20 @@ async def run(
     program: Program,
     environment: Mapping[str, str],
     foreground: Foreground,
+    stop: asyncio.Event,
     *,
     redact: Callable[[str], str],
     on_line: Callable[[str], None],
 ) -> ProgramEnd:
     """Run a program to its end. `on_line` gets its output line by line, masked by `redact`.
 
-    Cancelled, it stops the program; cancelled again, it kills it. Raises ToolFailed if it could not be started, OutcomeUnknown
+    Cancelled, it stops the program; cancelled again, it kills it. Once `stop` is set, the program has a moment to say why, and
+    is stopped. Raises ToolFailed if it could not be started, OutcomeUnknown
     if its supervisor was killed.
     """
     one, order = _Process(foreground), _order(program, environment)
     task = asyncio.ensure_future(one.run(order, _ways(foreground, redact, on_line)))
+    stopping = asyncio.ensure_future(_stop(one, stop))
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
@@ -87,6 +92,15 @@ async def run(
         if not task.cancelled() and (problem := task.exception()) is not None:
             _log.warning("a program that was stopped ended with: %s", problem)
         raise
+    finally:
+        stopping.cancel()
+
+
+async def _stop(one: _Process, stop: asyncio.Event) -> None:
+    """Stop the program, once it has had a moment to report why."""
+    await stop.wait()
+    await asyncio.sleep(_LAST_WORDS_S)
+    one.send(STOP)
 
 
 def _ways(foreground: Foreground, redact: Callable[[str], str], on_line: Callable[[str], None]) -> list[Passage]:

@@ -6,6 +6,7 @@ takes it up and prints into another terminal. Never here: an engine, how a run i
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
@@ -50,9 +51,12 @@ class Attempt(Protocol):
 
     def kept_log(self, job: str) -> KeptLog: ...
 
-    def program_variables(self, name: str, *, on_change: OnChange) -> AbstractAsyncContextManager[Mapping[str, str | None]]:
+    def program_variables(
+        self, name: str, *, on_change: OnChange, on_difference: Callable[[], None] | None = None
+    ) -> AbstractAsyncContextManager[Mapping[str, str | None]]:
         """Inside, a program may make model calls: yields the variables that lead it to the gateway, None for those that would
-        lead it past. Leaving waits for calls under way, and raises what the step has to wait for, or stops for."""
+        lead it past. `on_difference` is called when its calls are refused as they differ from the recorded ones. Leaving waits
+        for calls under way, and raises what the step has to wait for, or stops for."""
         ...
 
 
@@ -68,9 +72,12 @@ class Start(msgspec.Struct, frozen=True):
         return {"command": [*self.command], "folder": self.folder, "seat": self.seat}
 
     @staticmethod
-    def of_input(value: Any) -> Start:
-        """Return the start that an input describes."""
-        return msgspec.convert(value, Start)
+    def of_input(value: Any) -> Start | None:
+        """Return the start that an input describes, None for an input of something else."""
+        try:
+            return msgspec.convert(value, Start)
+        except msgspec.ValidationError:
+            return None
 
     @property
     def program(self) -> Program:
@@ -90,9 +97,10 @@ class ProgramStep:
     async def run(self, state: StateView, ctx: Attempt) -> dict[str, Any]:
         """Return the program's exit code, 0. Raises StepError for another."""
         on_line: Callable[[str], None] = ctx.kept_log(OUTPUT).add
-        async with ctx.program_variables(CALLS, on_change=self._on_change) as variables:
+        differs = asyncio.Event()
+        async with ctx.program_variables(CALLS, on_change=self._on_change, on_difference=differs.set) as variables:
             environment = environment_of(self._environment, {"HOLDFAST_RUN": ctx.run_id, **variables})
-            end = await run(self._program, environment, self._foreground, redact=ctx.redact, on_line=on_line)
+            end = await run(self._program, environment, self._foreground, differs, redact=ctx.redact, on_line=on_line)
         if end.exit_code != 0:
             raise StepError(f"The program ended with {end}.")
         return {"exit_code": 0}

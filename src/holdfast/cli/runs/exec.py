@@ -67,7 +67,9 @@ def exec(  # noqa: A001 - as it is typed
     """
     from holdfast.platform.machine import run_quickly
 
-    if (resume is None) == (not program):
+    if resume is not None and program:
+        raise UsageError("--resume RUN starts the program of that run again: pass no other program. Nothing was started.")
+    if resume is None and not program:
         raise UsageError("Pass a program to run (holdfast exec -- PROGRAM ARGS), or --resume RUN. Nothing was started.")
     if resume is not None and cost_limit is not None:
         raise UsageError("--cost-limit is of a new run. To raise the limit of a run, use `holdfast budget raise RUN USD`.")
@@ -139,6 +141,8 @@ class _Execution:
         if state.ended in ("completed", "cancelled"):
             raise RunEnded(f"Run {run.id} is {state.ended}. Nothing was done.")
         start = Start.of_input(await engine.payloads.value(state.input, state.tenant))
+        if start is None:
+            raise UsageError(f"Run {run.id} was not started by `holdfast exec`: it has no program. Nothing was done.")
         start.program.expect_file()
         workflow = workflow_of(start, self._foreground, on_change=self._on_change)
         if workflow.hash != state.graph_hash:
@@ -170,6 +174,8 @@ class _Execution:
         spent = f"${usd(budget.settled_nanousd)}"
         if budget.limit_nanousd is not None:
             spent += f" of ${usd(budget.limit_nanousd)}"
+        if budget.in_doubt_nanousd:
+            spent += f" and up to ${usd(budget.in_doubt_nanousd)} for calls of unknown outcome"
         if now == "budget_blocked":
             more = typed("budget", "raise", state.run, Placeholder("<USD>"), store=self._store)
             terminal.say(

@@ -203,7 +203,7 @@ async def _show(run: str, as_json: bool, store: str | None) -> None:
         for each in found["stalls"]
     ]
     if found["workflow_missing_since"] is not None:
-        stalls.append(next_steps.of_missing(moment.ms(found["workflow_missing_since"]), now_ms, store))
+        stalls.append(next_steps.of_missing(found, now_ms, store))
     if stalls or waits:
         terminal.show("\nWaits")
         for line in (*stalls, *waits):

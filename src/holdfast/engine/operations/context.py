@@ -375,10 +375,14 @@ class StepContext(AttemptContext):
         await self._services.tools.retell(self._journal, call)
 
     @asynccontextmanager
-    async def program_variables(self, name: str, *, on_change: OnChange) -> AsyncIterator[Mapping[str, str | None]]:
+    async def program_variables(
+        self, name: str, *, on_change: OnChange, on_difference: Callable[[], None] | None = None
+    ) -> AsyncIterator[Mapping[str, str | None]]:
         """The variables that lead the model calls of a program, which runs inside, to the gateway: None for those that would
-        lead them past it. At the end the step may be left, for want of money."""
-        async with self.program_calls(name, on_change=on_change) as calls, self._services.programs.open(calls) as variables:
+        lead them past it. `on_difference` is called when its calls are refused as they differ from the recorded ones. At the
+        end the step may be left, for want of money."""
+        opened = self.program_calls(name, on_change=on_change, on_difference=on_difference)
+        async with opened as calls, self._services.programs.open(calls) as variables:
             yield variables
 
     async def hand_over(self, handoff: Handoff, chat: Chat) -> Any:

@@ -8,7 +8,7 @@ HTTP, the program itself, what a call may cost (models.gateway).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from contextvars import copy_context
 from functools import partial
@@ -108,16 +108,19 @@ class ProgramCalls:
         prefix: str,
         *,
         on_change: OnChange = "stop",
+        on_difference: Callable[[], None] | None = None,
         may_lower: bool = True,
         patience_s: float = PATIENCE_S,
     ) -> None:
-        """`prefix` begins the paths of the calls. Without `may_lower` a call has its own maximum of output or is refused."""
+        """`prefix` begins the paths of the calls. `on_difference` is called when calls are refused as the program asks for
+        something else than before. Without `may_lower` a call has its own maximum of output or is refused."""
         self.run, self.step = journal.run, journal.step
         self.stopped: CallsStopped | None = None
         """Why calls are refused, once they are."""
         self._journal = journal
         self._prefix = prefix
         self._is_live = on_change == "live"
+        self._on_difference = on_difference
         self._may_lower = may_lower
         self._patience_s = patience_s
         self._context = copy_context()
@@ -208,7 +211,10 @@ class ProgramCalls:
             if answered is None or self._is_live:
                 break
             if not await self._is_moved():
-                raise self._stop(await self._difference(answered, request))
+                refusal = self._stop(await self._difference(answered, request))
+                if self._on_difference is not None:
+                    self._on_difference()
+                raise refusal
         if self._next >= MAX_CALLS or len(self._under_way) >= MAX_AT_ONCE:
             raise CallsStopped(
                 f"The program has made {self._next} model calls, {len(self._under_way)} are under way; a step makes at most"
