@@ -38,6 +38,10 @@ class Budget:
 
     `async with` does the same without blocking the event loop. Any thread, task or process may call with its key while the
     block is open; afterwards calls are refused.
+
+    Args:
+        limit_usd: Maximum cost in dollars.
+        store: Store that has the run; by default HOLDFAST_STORE, else SQLite in holdfast.db.
     """
 
     def __init__(self, limit_usd: float | str | Decimal, *, store: str | None = None) -> None:
@@ -168,7 +172,12 @@ def budget(limit_usd: float | str | Decimal, *, store: str | None = None) -> Bud
 def capped(limit_usd: float | str | Decimal, *, store: str | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Give each call of a function, `def` or `async def`, a budget of its own, as the argument `budget`.
 
-    Raises UsageError for a generator, which would outlive its budget.
+    Args:
+        limit_usd: Maximum cost of each call in dollars.
+        store: Store that has the run; by default HOLDFAST_STORE, else SQLite in holdfast.db.
+
+    Raises:
+        UsageError: The function is a generator, which would outlive its budget.
     """
 
     def decorated(function: Callable[..., Any]) -> Callable[..., Any]:

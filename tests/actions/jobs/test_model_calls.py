@@ -53,7 +53,7 @@ def job(*scripts: str, more: str = "") -> str:
     """A file of one job, whose steps are these programs."""
     lines = ["jobs:", "  asks:", "    runs-on: any", f"    {more}", "    steps:"]
     for number, script in enumerate(scripts):
-        lines += [f"      - id: s{number}", f"        shell: {sys.executable} {{0}}", "        run: |"]
+        lines += [f"      - id: s{number}", f"        shell: \"'{sys.executable}' {{0}}\"", "        run: |"]
         lines += [f"          {line}" for line in script.splitlines()]
     return "\n".join(lines)
 

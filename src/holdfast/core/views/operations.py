@@ -7,7 +7,7 @@ alone. Never here: what people see of it (service.view), data of users.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
@@ -81,7 +81,7 @@ class FailedTry(msgspec.Struct, frozen=True):
 class _Bought(msgspec.Struct):
     """The part of a reply to a program that is read; replies to steps have no such field."""
 
-    max_tokens: int | None = None
+    max_tokens: Any = None
 
 
 _READ_BOUGHT: Final = msgspec.json.Decoder(_Bought)
@@ -347,4 +347,7 @@ def operations(history: Iterable[ev.Recorded]) -> list[OperationRow]:
 
 def _bought(output: Payload) -> int | None:
     """Return the maximum that a reply says was bought; None of one that is too long to stand in the history."""
-    return None if output.blob is not None else _READ_BOUGHT.decode(output.json).max_tokens
+    if output.blob is not None or not bytes(output.json).startswith(b"{"):
+        return None
+    found = _READ_BOUGHT.decode(output.json).max_tokens
+    return found if isinstance(found, int) else None
