@@ -138,7 +138,7 @@ graphs mean. Of each, the first test alone runs on PostgreSQL."""
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """More than there are cores: a test also waits for a server, a process, a disk or a lease. Each more costs five seconds of a
     core before its first test, so where nothing waits there are as many as cores: `-n logical`."""
-    return (1 if config.option.numprocesses == "logical" else 2) * len(os.sched_getaffinity(0))
+    return (1 if config.option.numprocesses == "logical" else 3) * len(os.sched_getaffinity(0))
 
 
 _COLLECT_EVERY: Final = (2_000, 10, 10)

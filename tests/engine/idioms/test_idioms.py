@@ -28,9 +28,6 @@ SHORT_S = 0.2
 IN_SQLITE = "sqlite"
 ENDS = ("completed", "failed", "cancelled")
 
-pytestmark = pytest.mark.filterwarnings("ignore:coroutine .*(taxed|paid_by)' was never awaited:RuntimeWarning")
-"""Of coroutines that asyncio.as_completed was given, the first is refused; what becomes of the others is Python's to say, as
-of one that is not awaited."""
 
 each_idiom = pytest.mark.parametrize("idiom", IDIOMS, ids=[f"{number}-{each.name}" for number, each in enumerate(IDIOMS, 1)])
 
