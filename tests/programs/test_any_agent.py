@@ -3,8 +3,10 @@ completed call was made once, and all of them cost no more than the limit."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import shlex
 import signal
 import sys
 import time
@@ -128,8 +130,9 @@ def test_killed_at_a_call_an_agent_goes_on_and_pays_for_no_call_twice(
 def test_a_job_killed_at_a_call_of_its_script_goes_on_and_pays_for_no_call_twice(
     call: int, holdfast: Command, server: ModelServer, tmp_path: Path
 ) -> None:
-    agent = f"cd {tmp_path} && {sys.executable} {PROGRAMS / 'openai_agent.py'}"
-    (tmp_path / "job.yaml").write_text(f"jobs: {{asks: {{runs-on: any, steps: [{{run: '{agent}'}}]}}}}\n")
+    agent = shlex.join([sys.executable, str(PROGRAMS / "openai_agent.py")])
+    agent = f"cd {shlex.quote(str(tmp_path))} && {agent}"
+    (tmp_path / "job.yaml").write_text(f"jobs: {{asks: {{runs-on: any, steps: [{{run: {json.dumps(agent)}}}]}}}}\n")
     words = ("run", "job.yaml", "--key", "one", "--cost-limit", LIMIT_USD)
     server.script.add(Rule(nth=call, latency_s=0.7), Rule(user="two", latency_s=0.7))
     running = holdfast.start(*words)
