@@ -54,6 +54,8 @@ def main(calls: int, rounds: int) -> None:
         serving = [sys.executable, "-m", "holdfast.testing.model_server", "--journal", "calls.jsonl", "--port-file", "port"]
         with subprocess.Popen(serving, cwd=folder, stdout=subprocess.DEVNULL) as server:
             while not (folder / "port").exists():
+                if server.poll() is not None:
+                    raise SystemExit("The model server has ended before it listened. Nothing was measured.")
                 time.sleep(0.05)
             url = f"http://127.0.0.1:{(folder / 'port').read_text().strip()}"
             environment = {**os.environ, "ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": "any-key"}
